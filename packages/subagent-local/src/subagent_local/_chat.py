@@ -1,0 +1,232 @@
+"""One conversation with an OpenAI-compatible server, streamed: the same code for our own child and for any other one.
+
+Contract: `ask` returns when the server has said why it stopped (`finish_reason`), or raises `ChatFailed`. A stream
+that ends without that word is a failure, however much text came before it: half an answer never looks like a whole
+one.
+
+Traps: always streamed, because a closed connection stops the work only then; `return_progress` makes llama.cpp look
+for a closed connection while it reads the prompt, too; temperature is always sent, because servers have defaults of
+their own; a keep-alive comment is no sign of life of the model, so only events count against the time limit.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import cast
+
+import anyio
+import anyio.lowlevel
+import httpx
+
+from subagent_local._faults import error_inside, fault, refusal
+from subagent_local._http import IDENTITY, raw_body
+from subagent_local._sse import EventTooLong, SseDecoder
+from subagents import Event, NoticeEvent, TextEvent, ThoughtEvent, Usage
+
+_AFTER_FINISH = 2.0  # seconds for the usage that follows the end of an answer; the verdict does not depend on it
+_ERROR_BYTES = 64 << 10  # read of the body of a refusal
+_ANSWER_LIMIT = 16 << 20  # characters of an answer: no model of this size means more, a broken server may
+_TALKATIVE = 512  # tokens of a prompt from which on its progress is worth telling
+
+
+@dataclass(slots=True)
+class Answer:
+    """What has come so far.
+
+    Attributes:
+        pieces: of the text.
+        thought: something of the model's reasoning came.
+        finish: `finish_reason`, the server's word for why it stopped; None until it said so.
+        usage: tokens, where the server said how many.
+        unknown: events that could not be understood; they pass and are counted.
+    """
+
+    pieces: list[str] = field(default_factory=list[str])
+    size: int = 0
+    thought: bool = False
+    finish: str | None = None
+    usage: Usage | None = None
+    unknown: int = 0
+
+    @property
+    def text(self) -> str:
+        """The pieces joined."""
+        return "".join(self.pieces)
+
+
+def chat_body(
+    prompt: str,
+    *,
+    instructions: str | None,
+    schema: Mapping[str, object] | None,
+    max_tokens: int,
+    temperature: float,
+) -> dict[str, object]:
+    """The request: ``{"messages": […], "stream": true, …}``, with ``response_format`` where a schema is asked for.
+
+    The schema also stands in the instructions: the constraint lets a small model write nothing else, but does not
+    tell it what the fields mean.
+    """
+    system = [instructions] if instructions else []
+    if schema is not None:
+        system.append(
+            f"Answer with one JSON value that satisfies this JSON Schema, and nothing else:\n{json.dumps(schema)}"
+        )
+    messages = [{"role": "system", "content": "\n\n".join(system)}] if system else []
+    body: dict[str, object] = {
+        "messages": [*messages, {"role": "user", "content": prompt}],
+        "max_tokens": max_tokens,
+        "temperature": temperature,
+        "stream": True,
+        "stream_options": {"include_usage": True},
+        "return_progress": True,
+    }
+    if schema is not None:
+        body["response_format"] = {
+            "type": "json_schema",
+            "json_schema": {"name": "answer", "schema": schema, "strict": True},
+        }
+    return body
+
+
+async def ask(
+    client: httpx.AsyncClient,
+    body: Mapping[str, object],
+    answer: Answer,
+    *,
+    stall: float,
+    accepted: Callable[[], None],
+    emit: Callable[[Event], None],
+) -> None:
+    """Fill `answer` until the server has finished it.
+
+    Args:
+        client: with the address of the server and the key.
+        body: of `chat_body`.
+        answer: what came stands there, also when this raises.
+        stall: seconds without an event after which the server counts as hanging.
+        accepted: called at the first event.
+        emit: called with each piece.
+
+    Raises:
+        ChatFailed: there is no whole answer; `failure` says why.
+    """
+    try:
+        with anyio.fail_after(stall) as clock:
+            stream = client.stream("POST", "/v1/chat/completions", json=body, headers=IDENTITY)
+            async with stream as response, raw_body(response) as chunks:
+                if response.status_code != 200:
+                    raise refusal(response.status_code, await _head(chunks))
+                await _Reader(answer, clock, stall, accepted, emit).read(response, chunks)
+    except TimeoutError:
+        if answer.finish is None:
+            raise fault("timeout", f"the model server said nothing for {stall:g} s") from None
+    except httpx.HTTPError as error:
+        if answer.finish is None:
+            reason = str(error) or type(error).__name__
+            raise fault("network", f"the connection to the model server broke: {reason}") from error
+    except EventTooLong as error:
+        raise fault("protocol", f"the model server sent {error}") from error
+    if answer.finish is None:
+        raise fault("protocol", "the stream ended before the model server said that the answer is whole")
+
+
+class _Reader:
+    def __init__(
+        self,
+        answer: Answer,
+        clock: anyio.CancelScope,
+        stall: float,
+        accepted: Callable[[], None],
+        emit: Callable[[Event], None],
+    ) -> None:
+        self.answer, self.clock, self.stall = answer, clock, stall
+        self.accepted, self.emit = accepted, emit
+        self.events = 0
+
+    async def read(self, response: httpx.Response, chunks: AsyncIterator[bytes]) -> None:
+        decoder, head = SseDecoder(), bytearray()
+        async for chunk in chunks:
+            if not self.events:
+                head += chunk[: _ERROR_BYTES - len(head)]
+            for event in decoder.feed(chunk):
+                self.events += 1
+                if event.data.strip() == "[DONE]":
+                    return
+                self._event(event.data)
+                patience = self.stall if self.answer.finish is None else min(self.stall, _AFTER_FINISH)
+                self.clock.deadline = anyio.current_time() + patience
+            await anyio.lowlevel.checkpoint()  # one turn for the followers, however much is buffered
+        if not self.events:
+            text = head.decode("utf-8", "replace")
+            kind = response.headers.get("Content-Type", "no Content-Type")
+            raise error_inside(text) or fault(
+                "protocol", f"the model server answered with {kind}, not with an event stream"
+            )
+
+    def _event(self, data: str) -> None:
+        if failed := error_inside(data):
+            raise failed
+        chunk = _table(_parsed(data))
+        if not chunk:
+            raise fault("protocol", f"the model server sent what is no piece of an answer: {data[:200]!r}")
+        self.accepted()
+        self._progress(_table(chunk.get("prompt_progress")))
+        choices = chunk.get("choices")
+        choice = _table(cast("list[object]", choices)[0]) if isinstance(choices, list) and choices else {}
+        delta = _table(choice.get("delta"))
+        self._text(delta)
+        finish = choice.get("finish_reason")
+        if isinstance(finish, str):
+            self.answer.finish = finish
+        if usage := _table(chunk.get("usage")):
+            self.answer.usage = _usage(usage)
+        if not choice and not usage:
+            self.answer.unknown += 1
+
+    def _text(self, delta: Mapping[str, object]) -> None:
+        thought = delta.get("reasoning_content") or delta.get("reasoning")  # llama.cpp and LM Studio; Ollama and vLLM
+        if isinstance(thought, str):
+            self.answer.thought = True
+            self.emit(ThoughtEvent(thought))
+        text = delta.get("content")
+        if isinstance(text, str) and text:
+            self.answer.pieces.append(text)
+            self.answer.size += len(text)
+            if self.answer.size > _ANSWER_LIMIT:
+                raise fault("protocol", f"the answer has more than {_ANSWER_LIMIT:,} characters and no end")
+            self.emit(TextEvent(text))
+
+    def _progress(self, progress: Mapping[str, object]) -> None:
+        total, done = progress.get("total"), progress.get("processed")
+        if isinstance(total, int) and isinstance(done, int) and total >= _TALKATIVE:
+            data = {"done": done, "total": total, "unit": "tokens"}
+            self.emit(NoticeEvent("the model reads the prompt", "progress", data=data))
+
+
+async def _head(chunks: AsyncIterator[bytes]) -> str:
+    body = bytearray()
+    async for chunk in chunks:
+        body += chunk
+        if len(body) >= _ERROR_BYTES:
+            break
+    return body[:_ERROR_BYTES].decode("utf-8", "replace")
+
+
+def _parsed(data: str) -> object:
+    try:
+        return json.loads(data)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _table(value: object) -> dict[str, object]:
+    return cast("dict[str, object]", value) if isinstance(value, dict) else {}
+
+
+def _usage(usage: Mapping[str, object]) -> Usage:
+    details = _table(usage.get("prompt_tokens_details"))
+    numbers = (usage.get("prompt_tokens"), usage.get("completion_tokens"), details.get("cached_tokens"))
+    return Usage(*(number if isinstance(number, int) else None for number in numbers))

@@ -1,0 +1,252 @@
+"""Which package indexes pip or uv is configured with on this machine.
+
+Layers, the first one wins where only one thing can be meant (the default index, the certificate file):
+
+    UV_* variables, PIP_* variables, uv.toml of the person, uv.toml of the machine, pip.conf (PIP_CONFIG_FILE, site,
+    user, legacy user, machine)
+
+Extra indexes and find-links of all layers are used. The public index is asked only when no layer names a default one
+and none says ``no-index``: who has configured an index of their own does not want another one to be asked.
+
+Configuration of a *project* (``pyproject.toml``, ``uv.toml`` in the working folder) is not read: the working folder
+belongs to the task, and a repository must not choose where this program downloads from. Form read in the documentation
+of uv 0.9 and pip 25; observed with the files and variables of a machine that has an extra ``file://`` index.
+"""
+
+from __future__ import annotations
+
+import configparser
+import os
+import re
+import sys
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import cast
+
+from subagent_local import _settings
+from subagent_local._urls import Auth, shown, split_auth
+
+PUBLIC_INDEX = "https://pypi.org/simple/"
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """One place that lists wheels.
+
+    Attributes:
+        url: without user and password; always ends in ``/`` for an index.
+        flat: one page or folder that lists files (find-links), not a page per project.
+        auth: user and password, sent to `url`'s own origin only.
+    """
+
+    url: str
+    flat: bool = False
+    auth: Auth | None = field(default=None, repr=False)
+
+    def __str__(self) -> str:
+        """Address without user, password and query, for messages."""
+        return shown(self.url)
+
+
+@dataclass(frozen=True, slots=True)
+class IndexConfig:
+    """What the layers say together."""
+
+    indexes: tuple[Index, ...]
+    certificate: Path | None = None
+
+
+@dataclass(slots=True)
+class _Layer:
+    default: str | None = None
+    extra: Sequence[str] = ()
+    links: Sequence[str] = ()
+    no_index: bool = False
+    certificate: str | None = None
+    names: Mapping[str, str] = field(default_factory=dict[str, str])  # address -> name, of uv's named indexes
+
+
+def index_at(url: str, *, flat: bool = False, auth: Auth | None = None) -> Index:
+    """Take the credentials out of an address; a plain path becomes a ``file://`` address."""
+    if "://" not in url and not url.startswith("file:"):
+        url = Path(url).expanduser().absolute().as_uri()
+    bare, own = split_auth(url.partition("#")[0])
+    return Index(bare if flat else bare.partition("?")[0].rstrip("/") + "/", flat, own or auth)
+
+
+def configured(env: Mapping[str, str] | None = None, *, system: Path = Path("/")) -> IndexConfig:
+    """Read the layers.
+
+    Args:
+        env: the environment to read; this process's by default.
+        system: the folder below which the machine's own files lie.
+
+    Raises:
+        ValueError: a configuration file that is there cannot be understood; the message names it.
+    """
+    env = _settings.environment() if env is None else env
+    layers = list(_layers(env, system))
+    links = [index_at(url, flat=True) for layer in layers for url in layer.links]
+    indexes = [_named(url, layer, env) for layer in layers for url in layer.extra]
+    if any(layer.no_index for layer in layers):
+        indexes = []
+    else:
+        default = next(((layer.default, layer) for layer in layers if layer.default), (PUBLIC_INDEX, _Layer()))
+        indexes.append(_named(default[0], default[1], env))
+    certificate = env.get("SSL_CERT_FILE") or next((layer.certificate for layer in layers if layer.certificate), None)
+    certificate = certificate or env.get("REQUESTS_CA_BUNDLE") or env.get("CURL_CA_BUNDLE")
+    return IndexConfig(tuple(dict.fromkeys([*links, *indexes])), Path(certificate) if certificate else None)
+
+
+def _named(url: str, layer: _Layer, env: Mapping[str, str]) -> Index:
+    """An index, with the credentials that uv takes from variables named after it."""
+    key = re.sub(r"[^A-Z0-9]", "_", layer.names.get(url, "").upper())
+    user, password = env.get(f"UV_INDEX_{key}_USERNAME", ""), env.get(f"UV_INDEX_{key}_PASSWORD", "")
+    return index_at(url, auth=(user, password) if key and (user or password) else None)
+
+
+def _layers(env: Mapping[str, str], system: Path) -> Iterator[_Layer]:
+    yield _uv_variables(env)
+    yield _pip_variables(env)
+    own, shared = _settings.config_homes(env)
+    if not _true(env.get("UV_NO_CONFIG", "")):
+        if env.get("UV_CONFIG_FILE"):
+            yield from _uv_file(Path(env["UV_CONFIG_FILE"]))
+        else:
+            machine = [_below(system, folder) for folder in (*shared, Path("/etc"))]
+            for folder in (own, *machine):
+                yield from _uv_file(folder / "uv" / "uv.toml")
+    for path in _pip_files(env, system):
+        yield from _pip_file(path)
+
+
+def _uv_variables(env: Mapping[str, str]) -> _Layer:
+    layer = _Layer(links=[entry for entry in re.split(r"[,\s]+", env.get("UV_FIND_LINKS", "")) if entry])
+    names: dict[str, str] = {}
+    entries = f"{env.get('UV_INDEX', '')} {env.get('UV_EXTRA_INDEX_URL', '')}".split()
+    extra = [_split_name(entry, names) for entry in entries]
+    default = env.get("UV_DEFAULT_INDEX") or env.get("UV_INDEX_URL")
+    layer.default = _split_name(default, names) if default else None
+    layer.extra, layer.names, layer.no_index = extra, names, _true(env.get("UV_NO_INDEX", ""))
+    return layer
+
+
+def _split_name(entry: str, names: dict[str, str]) -> str:
+    """``name=address`` or an address; uv's names have no colon and no slash, so a query's ``=`` is not meant."""
+    name, equals, url = entry.partition("=")
+    if not equals or not re.fullmatch(r"[\w.-]+", name):
+        return entry
+    names[url] = name
+    return url
+
+
+def _pip_variables(env: Mapping[str, str]) -> _Layer:
+    return _Layer(
+        default=env.get("PIP_INDEX_URL") or None,
+        extra=env.get("PIP_EXTRA_INDEX_URL", "").split(),
+        links=env.get("PIP_FIND_LINKS", "").split(),
+        no_index=_true(env.get("PIP_NO_INDEX", "")),
+        certificate=env.get("PIP_CERT") or None,
+    )
+
+
+def _uv_file(path: Path) -> Iterator[_Layer]:
+    text = _read(path)
+    if text is None:
+        return
+    try:
+        settings = cast("dict[str, object]", tomllib.loads(text))
+    except tomllib.TOMLDecodeError as error:
+        raise ValueError(f"{path} is not valid TOML: {error}") from error
+    for table in (settings, _table(settings.get("pip"))):
+        layer = _Layer(extra=_strings(table, "extra-index-url"), links=_strings(table, "find-links"))
+        layer.default = next(iter(_strings(table, "index-url")), None)
+        layer.no_index = table.get("no-index") is True
+        names: dict[str, str] = {}
+        entries = table.get("index")
+        for entry in cast("list[object]", entries) if isinstance(entries, list) else []:
+            _uv_index(_table(entry), layer, names)
+        layer.names = names
+        yield layer
+
+
+def _uv_index(table: Mapping[str, object], layer: _Layer, names: dict[str, str]) -> None:
+    """One ``[[index]]`` table; an explicit one serves only packages that are pinned to it, so it is left out."""
+    url, name = table.get("url"), table.get("name")
+    if not isinstance(url, str) or table.get("explicit") is True:
+        return
+    if isinstance(name, str):
+        names[url] = name
+    if table.get("format") == "flat":
+        layer.links = [*layer.links, url]
+    elif table.get("default") is True:
+        layer.default = url
+    else:
+        layer.extra = [*layer.extra, url]
+
+
+def _pip_files(env: Mapping[str, str], system: Path) -> Iterator[Path]:
+    """The files of pip, the most important one first; PIP_CONFIG_FILE=/dev/null means none of them."""
+    chosen = env.get("PIP_CONFIG_FILE")
+    if chosen == os.devnull:
+        return
+    if chosen:
+        yield Path(chosen)
+    own, shared = _settings.config_homes(env)
+    home = _settings.home(env)
+    yield Path(env.get("VIRTUAL_ENV") or sys.prefix) / "pip.conf"
+    yield own / "pip" / "pip.conf"
+    yield home / "Library" / "Application Support" / "pip" / "pip.conf"
+    yield home / ".pip" / "pip.conf"
+    yield _below(system, Path("/etc/pip.conf"))
+    for folder in shared:
+        yield _below(system, folder / "pip" / "pip.conf")
+
+
+def _pip_file(path: Path) -> Iterator[_Layer]:
+    text = _read(path)
+    if text is None:
+        return
+    parser = configparser.RawConfigParser()
+    try:
+        parser.read_string(text)
+    except configparser.Error as error:
+        raise ValueError(f"{path} is not a valid pip configuration: {type(error).__name__}") from error
+    for section in ("install", "global"):  # a command's own section comes before the global one
+        if not parser.has_section(section):
+            continue
+        values = {key.replace("_", "-"): value for key, value in parser.items(section)}
+        yield _Layer(
+            default=values.get("index-url") or None,
+            extra=values.get("extra-index-url", "").split(),
+            links=values.get("find-links", "").split(),
+            no_index=_true(values.get("no-index", "")),
+            certificate=values.get("cert") or None,
+        )
+
+
+def _below(root: Path, path: Path) -> Path:
+    return root / path.relative_to("/") if path.is_absolute() else path
+
+
+def _read(path: Path) -> str | None:
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError:
+        return None
+
+
+def _table(value: object) -> dict[str, object]:
+    return cast("dict[str, object]", value) if isinstance(value, dict) else {}
+
+
+def _strings(table: Mapping[str, object], key: str) -> list[str]:
+    value = table.get(key)
+    values = cast("list[object]", value) if isinstance(value, list) else [value]
+    return [entry for entry in values if isinstance(entry, str)]
+
+
+def _true(text: str) -> bool:
+    return text.strip().lower() in ("1", "true", "yes", "on", "y", "t")

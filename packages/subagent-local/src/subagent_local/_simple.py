@@ -1,0 +1,123 @@
+"""One page of the simple API: the wheels that an index lists for a project.
+
+Reads HTML (PEP 503) and JSON (PEP 691, sizes by PEP 700); the answer's Content-Type decides which. A page is read
+openly: what is not understood is skipped. A file's address may point anywhere on the web, but only an index that is a
+folder itself may point to a local file.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import cast
+from urllib.parse import unquote, urljoin, urlsplit
+
+from subagent_local._urls import local_path
+
+ACCEPT = "application/vnd.pypi.simple.v1+json, application/vnd.pypi.simple.v1+html;q=0.2, text/html;q=0.01"
+
+
+@dataclass(frozen=True, slots=True)
+class Wheel:
+    """One file of an index.
+
+    Attributes:
+        url: absolute, without a fragment.
+        file_name: its last part, decoded.
+        sha256: lower-case hex, where the index says it.
+        size: bytes, where the index says it.
+    """
+
+    url: str
+    file_name: str
+    sha256: str | None = None
+    size: int | None = None
+
+
+def project_name(name: str) -> str:
+    """The normalised form (PEP 503) under which an index lists a project."""
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def parse_page(body: str, content_type: str, url: str) -> list[Wheel]:
+    """The wheels of a page that came from `url`.
+
+    Raises:
+        ValueError: it says that it is JSON and is not the JSON of a project.
+    """
+    wheels = _json_wheels(body, url) if "json" in content_type.lower() else _html_wheels(body, url)
+    return [wheel for wheel in wheels if urlsplit(wheel.url).scheme in _schemes(url)]
+
+
+def list_folder(folder: Path) -> list[Wheel]:
+    """The wheels that lie in a folder."""
+    return [Wheel(path.as_uri(), path.name) for path in sorted(folder.glob("*.whl"))]
+
+
+def pick(wheels: list[Wheel], project: str, version: str) -> Wheel | None:
+    """The wheel of exactly this project and version; platform tags do not matter, as it is only read."""
+    for wheel in wheels:
+        # name-version(-build)?-python-abi-platform: the name in a wheel's file name never holds a dash
+        parts = wheel.file_name.removesuffix(".whl").split("-")
+        fits = project_name(parts[0]) == project_name(project) and parts[1:2] == [version]
+        if fits and wheel.file_name.endswith(".whl") and len(parts) in (5, 6):
+            return wheel
+    return None
+
+
+def _schemes(url: str) -> tuple[str, ...]:
+    return ("http", "https", "file") if local_path(url) else ("http", "https")
+
+
+def _json_wheels(body: str, url: str) -> Iterator[Wheel]:
+    try:
+        page: object = json.loads(body)
+    except (ValueError, RecursionError) as error:
+        raise ValueError("the index answered with broken JSON") from error
+    files = cast("dict[str, object]", page).get("files") if isinstance(page, dict) else None
+    if not isinstance(files, list):
+        raise ValueError("the index answered with JSON that lists no files")
+    for entry in cast("list[object]", files):
+        if not isinstance(entry, dict):
+            continue
+        table = cast("dict[str, object]", entry)
+        name, link, size, hashes = (table.get(key) for key in ("filename", "url", "size", "hashes"))
+        if isinstance(name, str) and isinstance(link, str):
+            digest = cast("dict[str, object]", hashes).get("sha256") if isinstance(hashes, dict) else None
+            yield Wheel(
+                urljoin(url, link).partition("#")[0],
+                name,
+                digest.lower() if isinstance(digest, str) else None,
+                size if isinstance(size, int) and size > 0 else None,
+            )
+
+
+def _html_wheels(body: str, url: str) -> Iterator[Wheel]:
+    parser = _Anchors()
+    parser.feed(body)
+    base = urljoin(url, parser.base)
+    for href in parser.links:
+        link, _, fragment = urljoin(base, href).partition("#")
+        digest = re.search(r"(?:^|&)sha256=([0-9a-fA-F]{64})(?:&|$)", fragment)
+        name = unquote(urlsplit(link).path.rpartition("/")[2])
+        yield Wheel(link, name, digest[1].lower() if digest else None)
+
+
+class _Anchors(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.base = ""
+        self.links: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        href = dict(attrs).get("href")
+        if href is None:
+            return
+        if tag == "a":
+            self.links.append(href)
+        elif tag == "base" and not self.base:
+            self.base = href

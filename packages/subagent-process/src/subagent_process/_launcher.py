@@ -1,0 +1,162 @@
+"""The supervisors of this harness process: started on first use, again after their death, and anew after our fork.
+
+Belongs to no event loop and to no thread.  A message to the warden is one byte with descriptors, which the kernel
+delivers whole, so that threads need no lock to send.
+"""
+
+from __future__ import annotations
+
+import array
+import errno
+import os
+import socket
+import sys
+import threading
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+import anyio
+
+from . import errors
+from ._supervisor import protocol
+
+_BOOT = """
+import sys
+sys.path.append(sys.argv[1])
+from _supervisor.guard import main
+main(int(sys.argv[2]))
+"""
+_CHANNEL = 3  # where _supervisor.guard expects its socket
+# A harness without a descriptor, or whose user has too many in flight (ETOOMANYREFS), or whose queue is full: wait
+# and try again.
+_NOT_NOW = {errno.EAGAIN, errno.ETOOMANYREFS, errno.ENOBUFS}
+_ATTEMPTS = 3
+
+
+class Launcher:
+    """One pair of guard and warden at a time, plus retired ones that still own runs."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._socket: socket.socket | None = None
+        self._kept: list[socket.socket] = []
+        self._ended: list[int] = []
+        self.guard = 0
+
+    def start(self) -> tuple[socket.socket, int]:
+        """The warden's socket and the guard's pid, started if need be (5 ms in this thread, 14 beside it)."""
+        with self._lock:
+            if self._socket is not None:
+                return self._socket, self.guard
+            self._reap()
+            near, far = socket.socketpair()
+            with far:
+                near.setblocking(False)
+                far.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
+                if far.fileno() == _CHANNEL:  # dup2 onto itself would leave close-on-exec set
+                    os.set_inheritable(_CHANNEL, True)
+                try:
+                    self.guard = _spawn_guard(far.fileno())
+                except BaseException:
+                    near.close()
+                    raise
+            self._socket = near
+            return near, self.guard
+
+    def _reap(self) -> None:
+        for pid in self._ended[:]:
+            try:
+                gone = os.waitpid(pid, os.WNOHANG)[0]
+            except ChildProcessError:  # SIGCHLD is ignored here, or somebody waits for every child
+                gone = pid
+            if gone:
+                self._ended.remove(pid)
+
+    def retire(self, sock: socket.socket, *, keep: bool = False) -> None:
+        """This warden takes no more runs.  ``keep``: it still owns some, and closing its socket would end them."""
+        with self._lock:
+            if self._socket is not sock:
+                return
+            self._socket = None
+            self._ended.append(self.guard)
+            if keep:
+                self._kept.append(sock)
+            else:
+                sock.close()
+
+    def hand_over(self, fds: Sequence[int]) -> tuple[socket.socket, int] | None:
+        """Give the warden the descriptors of a run; who took them.  None: not now, wait a moment and try again."""
+        for _ in range(_ATTEMPTS):
+            sock, guard = self.start()
+            try:
+                sock.sendmsg(
+                    [protocol.HANDOVER],
+                    [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))],
+                    socket.MSG_NOSIGNAL,  # the harness may have SIGPIPE at its default
+                )
+            except OSError as error:
+                if error.errno in _NOT_NOW:
+                    return None
+                self.retire(sock)
+            else:
+                return sock, guard
+        raise errors.ProcessError(
+            f"The supervisor of child processes does not start: {sys.executable} -I -S ended at once,"
+            f" {_ATTEMPTS} times. sys.executable has to be a Python interpreter."
+        )
+
+    def after_fork(self) -> None:
+        """In a fork of the harness: close the copies, which changes nothing for the parent, and forget."""
+        for sock in [self._socket, *self._kept]:
+            if sock is not None:
+                sock.close()
+        Launcher.__init__(self)  # with a new lock: another thread may have held the old one
+
+
+def _spawn_guard(channel: int) -> int:
+    where = str(Path(__file__).parent)
+    null = [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in range(3)]
+    # An empty environment: no secret of ours can be read in /proc/GUARD/environ.  The interpreter itself may need its
+    # library path.
+    env = {name: value for name in ("LD_LIBRARY_PATH",) if (value := os.environ.get(name))}
+    return os.posix_spawn(
+        sys.executable,
+        [sys.executable, "-I", "-S", "-c", _BOOT, where, str(os.getpid())],
+        env,
+        file_actions=[(os.POSIX_SPAWN_DUP2, channel, _CHANNEL), *null],
+        setsid=True,
+    )
+
+
+async def proof(guard: int, seconds: float) -> bool | None:
+    """Whether the guard has proved that nothing is left: True, False, or None if it cannot be told.
+
+    A guard exits 0 only after ECHILD.  It is left unreaped, for others may ask too.
+    """
+    with anyio.move_on_after(seconds):
+        while True:
+            try:
+                info = os.waitid(os.P_PID, guard, os.WEXITED | os.WNOHANG | os.WNOWAIT)  # noqa: ASYNC222 - no hang
+            except ChildProcessError:
+                return None  # SIGCHLD is ignored in the harness: the kernel has reaped it
+            if info is not None:
+                return info.si_code == os.CLD_EXITED and info.si_status == 0
+            await anyio.sleep(0.002)
+    return False
+
+
+LAUNCHER = Launcher()
+
+
+def require_support() -> None:
+    """Raise UnsupportedPlatform where a process tree cannot be owned."""
+    if sys.platform != "linux":
+        raise errors.UnsupportedPlatform(
+            f"Owning a child process needs Linux (child-subreapers, pidfds, SCM_RIGHTS); this is {sys.platform}."
+            " Run it in a Linux container, a virtual machine or WSL 2."
+        )
+
+
+with suppress(AttributeError):  # not on Windows
+    os.register_at_fork(after_in_child=LAUNCHER.after_fork)

@@ -1,0 +1,64 @@
+"""The guard: waits for the warden to end, then for proof that nothing below it lives.
+
+It knows nothing and holds no socket, so that nothing but a signal can end it.  Its exit status 0 means ECHILD:
+everything that it was the last resort for is dead.  How it tells a keeper, which is ending its own tree politely,
+from an orphan: every leader is the leader of a session of its own, so that no descendant of one can be in the guard's
+session, and every keeper is.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import time
+
+from .kernel import HANDLED, become_subreaper, children, close_others, listen, quiet, reset_signals
+from .warden import Warden
+
+PATIENCE = 30.0  # s until also the keepers are killed
+CHANNEL = 3  # the descriptor that the launcher puts the warden's socket on
+
+
+def guard(warden: int) -> None:
+    """Wait for the warden, then end what it left; never returns."""
+    quiet(os.waitpid, warden, 0)
+    mine, end = os.getsid(0), time.monotonic() + PATIENCE
+    while True:
+        for pid in children() or ():
+            if quiet(os.getsid, pid) != mine or time.monotonic() > end:
+                quiet(os.kill, pid, signal.SIGKILL)
+        try:
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+        except ChildProcessError:
+            os._exit(0)
+        time.sleep(0.002)
+
+
+def main(harness: int) -> None:
+    """Become the guard of this harness, and fork its warden."""
+    asked: list[int] = []
+    reset_signals()
+    listen(lambda number, _frame: asked.append(number))
+    close_others({CHANNEL})
+    os.set_inheritable(CHANNEL, False)
+    os.chdir("/")
+    become_subreaper(b"guard")
+    pidfd = quiet(os.pidfd_open, harness)
+    if os.getppid() != harness:
+        os._exit(0)  # it died while we were starting; the number may be another process's by now
+    reader, writer = os.pipe()  # the warden sees its end when we die
+    warden = os.fork()
+    if warden == 0:
+        os.close(writer)
+        try:
+            Warden(socket.socket(fileno=CHANNEL), reader, [] if pidfd is None else [pidfd], harness, asked).run()
+        finally:
+            os._exit(126)
+    close_others({writer})
+    for number in HANDLED:  # a stop of the service reaches every process of it: let the warden end things politely
+        signal.signal(number, lambda number, _frame: quiet(os.kill, warden, number))
+    if asked:  # it came before those handlers
+        quiet(os.kill, warden, signal.SIGTERM)
+    guard(warden)

@@ -1,0 +1,228 @@
+"""The keeper: owns one tree.  Reads the request from ctl, starts the leader, and ends when nothing of the tree lives.
+
+It watches four things at once: ctl (orders; end of file = the harness let go or died), the pipe from the warden (end
+of file = the warden died or is stopping), the harness's pidfd (a forked sibling of the harness may hold a copy of ctl
+for ever) and its own signals.  Traps kept in mind: the leader is reaped *last*, so that its pid and its group's
+number stay ours while we signal; TERM is followed by CONT, or a stopped tree would not hear it; only ECHILD proves
+that nobody is left.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import signal
+import time
+
+from . import folder, protocol
+from .kernel import become_subreaper, children, close_others, poller, quiet, tell, wakeup
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+KILL, STOP, CONTINUE = signal.SIGKILL, signal.SIGTERM, signal.SIGCONT
+POLITE = (STOP, CONTINUE)
+LONGEST_GRACE = 20.0  # s; the warden that is stopping waits 30 s for its keepers
+SWEEP = 5.0  # s; beyond it the tree holds what cannot be killed (uninterruptible sleep, another user's process)
+DEFAULT_PATH = os.defpath.encode()
+DEFAULTS = [number for number in signal.valid_signals() if number not in (signal.SIGKILL, signal.SIGSTOP)]
+
+
+def candidates(program: bytes, env: dict[bytes, bytes]) -> list[bytes]:
+    """The files that a program's name may mean, in order, by the child's own PATH; an empty entry is the cwd."""
+    if b"/" in program:
+        return [program]
+    return [os.path.join(entry or b".", program) for entry in env.get(b"PATH", DEFAULT_PATH).split(b":")]
+
+
+def start(request: protocol.Request, stdio: Sequence[int]) -> tuple[int, bytes]:
+    """The leader's pid and nothing, or 0 and ``b"ERRNO STAGE"``.
+
+    posix_spawn and not fork: the speed of vfork, errors as exceptions, and no moment between fork and exec in which
+    our signal handlers would run in the child.
+    """
+    stage = b"cwd"
+    try:
+        os.chdir(request.cwd)
+        stage = b"exec"
+        if request.umask >= 0:
+            os.umask(request.umask)
+        return _spawn(candidates(request.argv[0], request.env), request, stdio), b""
+    except OSError as error:
+        return 0, b"%d %s" % (error.errno or 0, stage)
+    finally:
+        os.chdir("/")  # a supervisor that stood in the cwd would keep its file system busy
+
+
+def _spawn(files: list[bytes], request: protocol.Request, stdio: Sequence[int]) -> int:
+    actions = [(os.POSIX_SPAWN_DUP2, fd, number) for number, fd in enumerate(stdio)]
+    refusal: OSError = FileNotFoundError(2, "")
+    for file in files:
+        try:
+            return os.posix_spawn(
+                file, request.argv, request.env, file_actions=actions, setsid=True, setsigmask=(), setsigdef=DEFAULTS
+            )
+        except (FileNotFoundError, NotADirectoryError) as error:
+            if len(files) == 1:
+                refusal = error
+        except OSError as error:  # remembered, as a shell does: a later entry of PATH may still have it
+            refusal = error
+    raise refusal
+
+
+def decide(
+    orders: bytes, letting_go: bool, kill_at: float | None, now: float, grace: float
+) -> tuple[tuple[int, ...], float | None]:
+    """Signals for the leader's group now, and the moment of SIGKILL if one is set (repeated every second)."""
+    signals: tuple[int, ...] = ()
+    if protocol.TERM in orders:
+        signals += POLITE
+    if protocol.KILL in orders:
+        kill_at = now
+    if letting_go and kill_at is None:
+        signals += POLITE
+        kill_at = now + min(grace, LONGEST_GRACE)
+    if kill_at is not None and now >= kill_at:
+        signals += (KILL,)
+        kill_at = now + 1
+    return signals, kill_at
+
+
+def exited(leader: int) -> int | None:
+    """The leader's exit (-N = signal N) once it is a zombie, which it stays; reaps everybody else that has ended."""
+    while True:
+        info = quiet(os.waitid, os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        if info is None:
+            return None
+        if info.si_pid == leader:
+            return info.si_status if info.si_code == os.CLD_EXITED else -info.si_status
+        os.waitpid(info.si_pid, 0)
+
+
+def sweep(leader: int, waker: int, deadline: float) -> tuple[int, bool]:
+    """Kill every descendant, reap the leader last: how many were killed, and whether ECHILD proved them gone.
+
+    Converges although they may go on forking: every orphan re-parents to us, and each round kills all that are ours.
+    """
+    seen: set[int] = set()
+    poll, pause, held = poller((waker,)), 1, True
+    while time.monotonic() < deadline:
+        if held:
+            quiet(os.killpg, leader, KILL)
+        known = children()
+        rest = [pid for pid in known or () if pid != leader or not held]
+        for pid in rest:
+            quiet(os.kill, pid, KILL)
+            quiet(os.waitpid, pid, os.WNOHANG)
+        seen.update(rest)
+        if not rest:
+            if held:
+                quiet(os.waitpid, leader, 0)
+                held = False
+            try:
+                os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return len(seen), True
+        if poll.poll(pause):
+            quiet(os.read, waker, 512)
+        else:
+            pause = min(2 * pause, 50)
+    return len(seen), False
+
+
+def hold(home: bytes) -> bool:
+    """Share the lock of a throwaway home, so that no janitor takes it from a tree whose harness has died.
+
+    The descriptor is left open on purpose: the lock lives as long as this process.
+    """
+    if not home:
+        return True
+    try:
+        fcntl.flock(
+            os.open(os.path.join(home, b".owner"), os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW),
+            fcntl.LOCK_SH | fcntl.LOCK_NB,
+        )
+    except OSError:
+        return False
+    return True
+
+
+class Keeper:
+    """One run, from four descriptors to the last report.  Every way out is ``os._exit``: this is a fork."""
+
+    def __init__(self, ctl: int, stdio: Sequence[int], warden: int, pidfds: Sequence[int], asked: list[int]) -> None:
+        """``asked`` is filled by the signal handler: this process was told to stop."""
+        self.ctl, self.stdio, self.asked = ctl, stdio, asked
+        asked.clear()
+        self.waker, writer = wakeup()
+        close_others({ctl, *stdio, warden, *pidfds, self.waker, writer})
+        self.watches = bool(pidfds)
+        self.adopts = become_subreaper(b"keeper")
+        self.poll = poller((self.waker, ctl, warden, *pidfds))
+
+    def listen(self, timeout: float | None) -> tuple[bytes, bool]:
+        """Wait for something to happen: what came over ctl, and whether somebody we depend on is gone."""
+        data, gone = b"", False
+        for fd, _ in self.poll.poll(None if timeout is None else max(0, int(timeout * 1000) + 1)):
+            if fd == self.waker:
+                quiet(os.read, self.waker, 512)
+            elif fd == self.ctl and (part := quiet(os.read, self.ctl, 1 << 20)):
+                data += part
+            else:
+                self.poll.unregister(fd)
+                gone = True
+        return data, gone or bool(self.asked)
+
+    def request(self) -> tuple[protocol.Request, bytes]:
+        """The request and the orders behind it.  Nothing runs yet, so that the end of anybody is a plain exit."""
+        data = bytearray()
+        while (complete := protocol.Request.decode(bytes(data))) is None:
+            part, gone = self.listen(None)
+            if gone:
+                os._exit(0)
+            data += part
+        return complete
+
+    def run(self) -> None:
+        """Start the leader and stay until its tree is gone."""
+        request, orders = self.request()
+        tell(self.ctl, b"B %d %d\n" % (self.adopts, self.watches))
+        if hold(request.home):
+            leader, refusal = start(request, self.stdio)
+        else:
+            leader, refusal = 0, b"0 home"
+        for fd in self.stdio:
+            os.close(fd)  # or the child's readers would never see the end of its pipes
+        tell(self.ctl, b"E %s\n" % refusal if refusal else b"S %d\n" % leader)
+        if refusal:
+            tell(self.ctl, b"D 1 0\n")
+            os._exit(0)
+        tell(self.ctl, b"X %d\n" % self.watch(leader, orders, request.grace))
+        killed, clean = sweep(leader, self.waker, time.monotonic() + SWEEP)
+        tell(self.ctl, b"D %d %d\n" % (clean, killed))
+        if request.home and clean:
+            tell(self.ctl, b"H %d\n" % folder.remove(request.home, request.device, request.inode, patience=2.0))
+        os._exit(0 if clean else 1)
+
+    def watch(self, leader: int, orders: bytes, grace: float) -> int:
+        """Obey until the leader has ended; its exit."""
+        kill_at: float | None = None
+        letting_go = False
+        while True:
+            signals, kill_at = decide(orders, letting_go, kill_at, time.monotonic(), grace)
+            for number in signals:
+                quiet(os.kill, leader, number)
+                quiet(os.killpg, leader, number)
+            if (code := exited(leader)) is not None:
+                return code
+            orders, gone = self.listen(None if kill_at is None else kill_at - time.monotonic())
+            letting_go = letting_go or gone
+
+
+def keep(ctl: int, stdio: Sequence[int], warden: int, pidfds: Sequence[int], asked: list[int]) -> None:
+    """Never returns; anything unforeseen ends the process, and the warden sweeps what it leaves."""
+    try:
+        Keeper(ctl, stdio, warden, pidfds, asked).run()
+    finally:
+        os._exit(126)

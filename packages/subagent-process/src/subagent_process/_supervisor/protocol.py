@@ -1,0 +1,75 @@
+"""What harness and supervisors say to each other: plain text on sockets that never block.
+
+::
+
+    harness -> warden   one byte and the four descriptors {ctl, stdin, stdout, stderr} of a run
+    harness -> keeper   the request (Request.encode), then orders:
+                        T = TERM + CONT    K = KILL    end of file = TERM + CONT, grace, KILL
+    keeper  -> harness  B 1|0 1|0  the request is complete; orphans come to the keeper; it watches the harness by pidfd.
+                                   Without this line nothing was started: the harness may safely try again
+                        S pid      started      E errno cwd|exec|home   not started
+                        X code     the leader has ended; -N = signal N
+                        D 1|0 n    1: ECHILD proved that nothing of the tree lives; n stragglers were killed
+                        H 1|0      the throwaway home was removed
+    warden  -> harness  R 0        refused for now: no process or descriptor left
+                        R 1        refused for good: the sender is not the harness, or its ids have changed
+                        L 1|0      the keeper was killed and the warden has swept; 1: proved
+    end of file without D or L     keeper and warden are both dead: the guard's exit status 0 is the proof
+"""
+
+from __future__ import annotations
+
+HANDOVER = b"r"
+TERM, KILL = b"T", b"K"
+
+
+class Request:
+    """What a keeper needs to start and end one tree.  Bytes throughout: arguments and environments are bytes."""
+
+    __slots__ = ("argv", "cwd", "device", "env", "grace", "home", "inode", "umask")
+
+    def __init__(
+        self,
+        argv: list[bytes],
+        env: dict[bytes, bytes],
+        cwd: bytes,
+        *,
+        umask: int,
+        grace: float,
+        home: bytes = b"",
+        device: int = 0,
+        inode: int = 0,
+    ) -> None:
+        """Grace is in seconds; device and inode say which folder ``home`` was when it was made."""
+        self.argv, self.env, self.cwd = argv, env, cwd
+        self.umask, self.grace = umask, grace
+        self.home, self.device, self.inode = home, device, inode
+
+    def encode(self) -> bytes:
+        r"""The bytes for the keeper.
+
+        ``b"SIZE ARGC ENVC GRACE_MS UMASK DEVICE INODE\n"``, then SIZE bytes: arguments, NAME=VALUE pairs,
+        cwd and home, joined by NUL.
+        """
+        pairs = [name + b"=" + value for name, value in self.env.items()]
+        body = b"\0".join([*self.argv, *pairs, self.cwd, self.home])
+        numbers = (len(body), len(self.argv), len(pairs), int(self.grace * 1000), self.umask, self.device, self.inode)
+        return b" ".join(b"%d" % number for number in numbers) + b"\n" + body
+
+    @classmethod
+    def decode(cls, data: bytes) -> tuple[Request, bytes] | None:
+        """A request and the orders that came behind it; None while it is incomplete."""
+        head, found, rest = data.partition(b"\n")
+        if not found:
+            return None
+        size, argc, envc, grace, umask, device, inode = map(int, head.split())
+        if len(rest) < size:
+            return None
+        items = rest[:size].split(b"\0")
+        env: dict[bytes, bytes] = {}
+        for pair in items[argc : argc + envc]:
+            name, _, value = pair.partition(b"=")
+            env[name] = value
+        cwd, home = items[argc + envc :]
+        request = cls(items[:argc], env, cwd, umask=umask, grace=grace / 1000, home=home, device=device, inode=inode)
+        return request, rest[size:]

@@ -1,0 +1,78 @@
+"""Take secrets out of a text before it goes to a log, an error or a person."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import threading
+from collections.abc import Iterable, Iterator
+from urllib.parse import quote, unquote
+
+from .removal import KEY_SHAPES, URL_PASSWORD, removal_reason
+
+__all__ = ["redact"]
+
+MARK = "[redacted]"
+_SHORTEST = 8  # a shorter value would be found in ordinary words
+_REMEMBERED = 512
+
+_HEADER = re.compile(
+    r"""(?ix)
+    (?P<front>
+      \b (?:proxy-)?authorization ["']? \s* [:=] \s* ["']? (?:[a-z]+\s+)?
+    | \b (?:x-)?api[-_]?key ["']? \s* [:=] \s* ["']?
+    | \b (?:set-)?cookie ["']? \s* : \s* ["']?
+    | (?: password | passwd | passphrase | (?:client|app)[-_]?secret | secret[-_]?(?:access[-_]?)?key
+        | (?:access|auth|refresh|id)[-_]?token ) ["']? \s* [:=] \s* ["']?
+    )
+    [^\s"'&;,]{8,}"""
+)
+# With a digit in it: "basic understanding" is no secret.
+_BEARER = re.compile(r"(?i)(?P<front>\b(?:bearer|basic)\s+)(?=[^\s\"',;]*[0-9=])[^\s\"',;]{8,}")
+
+_lock = threading.Lock()
+_given: dict[str, None] = {}  # secrets that were given to children, most recent last; bounded
+
+
+def remember(secrets: Iterable[str]) -> None:
+    """Redact these too: what configuration gives to a child is in no variable of ours."""
+    with _lock:
+        for secret in secrets:
+            _given.pop(secret, None)
+            _given[secret] = None
+        for old in list(_given)[:-_REMEMBERED]:
+            del _given[old]
+
+
+def _spellings(secret: str) -> Iterator[str]:
+    """How a secret may be written down: as it is, in JSON, in a URL; and the password of a URL alone."""
+    yield secret
+    yield json.dumps(secret)[1:-1]
+    yield quote(secret, safe="")
+    for found in URL_PASSWORD.finditer(secret):
+        yield found["password"]
+        yield unquote(found["password"])
+
+
+def _secrets() -> set[str]:
+    values = [value for name, value in os.environ.items() if removal_reason(name, value) == "credential"]
+    with _lock:
+        values += _given
+    return {form for value in values for form in _spellings(value.strip()) if len(form) >= _SHORTEST}
+
+
+def redact(text: str) -> str:
+    """The text without secrets, ``[redacted]`` in their place.
+
+    Found are the values (from 8 characters on) of the credential variables of this process and of those that
+    ``child_env`` gave to a child, the passwords of URLs, authorization headers, and keys of well-known shapes
+    (``sk-…``, ``ghp_…``, JWT, PEM …).  A secret of another shape that came by another way is not found.
+    """
+    if secrets := _secrets():
+        longest_first = sorted(secrets, key=len, reverse=True)
+        text = re.sub("|".join(map(re.escape, longest_first)), MARK, text)
+    text = URL_PASSWORD.sub(lambda found: found["front"] + MARK, text)
+    text = KEY_SHAPES.sub(MARK, text)
+    text = _HEADER.sub(lambda found: found["front"] + MARK, text)
+    return _BEARER.sub(lambda found: found["front"] + MARK, text)

@@ -1,0 +1,204 @@
+"""Which ambient variables a child does not get, and why.  Tables first; the order of ``_RULES`` decides the reason.
+
+Names are compared word by word: ``OPENAI_API_KEY2``, ``openaiApiKey`` and ``npm_config_//host/:_authToken`` are split
+at everything that is no letter (digits too) and at camel humps.  So ``MONKEY_MODE``, ``KEYBOARD_LAYOUT``,
+``TOKENIZERS_PARALLELISM`` and ``SECRETARY`` pass.
+
+Decisions in doubt:
+
+- ``GPG_KEY`` passes: in the official Python images it is the fingerprint of a *public* key.  So does ``…PUBLIC_KEY``.
+- ``SSH_AUTH_SOCK`` goes: an agent's socket is the use of every key in it.  So do ``KRB5CCNAME`` and the askpass
+  programs.
+- What is only a pointer goes when the file is nothing but a credential (``GOOGLE_APPLICATION_CREDENTIALS``,
+  ``PGPASSFILE``, ``AWS_WEB_IDENTITY_TOKEN_FILE``), and passes when it is a configuration that a tool needs
+  (``KUBECONFIG``, ``DOCKER_CONFIG``, ``AWS_PROFILE``).
+- ``MAX_TOKENS``, ``TOKEN_LIMIT`` pass: they count.  ``INPUT_TOKEN`` goes: so does GitHub pass secrets to actions.
+- Proxies, package indexes and database URLs pass unless they carry a password.
+- ``NODE_EXTRA_CA_CERTS``, ``SSL_CERT_FILE`` and their kind pass: behind a company's proxy nothing works without them.
+- Variables of engines (``CLAUDE_*``, ``CODEX_*`` …) go as a whole, settings included: a backend passes on what it
+  stands for.
+- ``LD_LIBRARY_PATH`` goes with the other loader variables; ``passing`` brings it back where a system needs it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Literal, TypeAlias
+
+__all__ = ["Reason", "removal_reason"]
+
+Reason: TypeAlias = Literal["credential", "session-marker", "loader", "git-location", "own-environment"]
+
+
+def _names(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+# `git rev-parse --local-env-vars` (git 2.39), and the rest of what moves or configures a repository.
+_GIT = _names("""
+    GIT_DIR GIT_WORK_TREE GIT_COMMON_DIR GIT_PREFIX GIT_NAMESPACE GIT_IMPLICIT_WORK_TREE GIT_INTERNAL_SUPER_PREFIX
+    GIT_INDEX_FILE GIT_INDEX_VERSION GIT_OBJECT_DIRECTORY GIT_ALTERNATE_OBJECT_DIRECTORIES GIT_QUARANTINE_PATH
+    GIT_GRAFT_FILE GIT_SHALLOW_FILE GIT_REPLACE_REF_BASE GIT_NO_REPLACE_OBJECTS GIT_CONFIG
+""")
+_GIT_PREFIXES = ("GIT_CONFIG_",)
+
+_MARKERS = _names("""
+    CLAUDECODE CLAUDE CODEX GEMINI_CLI OPENCODE AIDER CLINE_ACTIVE ROO_ACTIVE QWEN_CODE CRUSH TRAE_AI_SHELL_ID
+    AGENT AI_AGENT
+""")
+_MARKER_PREFIXES = (
+    "CLAUDE_", "CODEX_", "CURSOR_", "GEMINI_CLI_", "AIDER_", "OPENCODE_", "COPILOT_", "GOOSE_", "WINDSURF_",
+    "QWEN_CODE_", "AMP_",
+)  # fmt: skip
+
+# What makes a program load, run or look for code that its user did not name.
+_LOADER = _names("""
+    LIBPATH SHLIB_PATH GCONV_PATH GLIBC_TUNABLES LOCPATH NLSPATH HOSTALIASES MALLOC_CHECK_
+    OPENSSL_CONF OPENSSL_MODULES OPENSSL_ENGINES GTK_MODULES GTK_PATH QT_PLUGIN_PATH
+    NODE_OPTIONS NODE_PATH NODE_REPL_EXTERNAL_MODULE NODE_V8_COVERAGE NODE_CHANNEL_FD NODE_INSPECT_RESUME_ON_START
+    BUN_OPTIONS BUN_CONFIG_PRELOAD
+    PYTHONPATH PYTHONHOME PYTHONSTARTUP PYTHONUSERBASE PYTHONEXECUTABLE PYTHONPLATLIBDIR PYTHONBREAKPOINT
+    PYTHONINSPECT PYTHONWARNINGS PYTHONDEBUG PYTHONTRACEMALLOC PYTHONFAULTHANDLER PYTHONMALLOC
+    BASH_ENV ENV SHELLOPTS BASHOPTS PROMPT_COMMAND PS4 CDPATH GLOBIGNORE IFS ZDOTDIR LESSOPEN LESSCLOSE
+    PERL5OPT PERL5LIB PERL5DB PERLLIB PERL5SHELL RUBYOPT RUBYLIB RUBYSHELL
+    JAVA_TOOL_OPTIONS _JAVA_OPTIONS JDK_JAVA_OPTIONS JAVA_OPTIONS CLASSPATH
+    PHPRC PHP_INI_SCAN_DIR LUA_PATH LUA_CPATH TCLLIBPATH GUILE_LOAD_PATH JULIA_LOAD_PATH
+    R_PROFILE R_PROFILE_USER R_ENVIRON R_ENVIRON_USER ERL_FLAGS ERL_AFLAGS ERL_ZFLAGS ERL_LIBS ELIXIR_ERL_OPTIONS
+    DOTNET_STARTUP_HOOKS DOTNET_ADDITIONAL_DEPS DOTNET_SHARED_STORE
+    GIT_EXEC_PATH GIT_TEMPLATE_DIR GIT_EXTERNAL_DIFF
+""")
+_LOADER_PREFIXES = ("LD_", "DYLD_", "__XPC_DYLD_", "BASH_FUNC_", "BUN_INSPECT", "LUA_INIT", "COR_", "CORECLR_")
+
+_OWN = _names("""
+    VIRTUAL_ENV VIRTUAL_ENV_PROMPT VIRTUAL_ENV_DISABLE_PROMPT __PYVENV_LAUNCHER__
+    _OLD_VIRTUAL_PATH _OLD_VIRTUAL_PS1 _OLD_VIRTUAL_PYTHONHOME
+    UV_PROJECT_ENVIRONMENT UV_RUN_RECURSION_DEPTH POETRY_ACTIVE PIPENV_ACTIVE PDM_PROJECT_ROOT HATCH_ENV_ACTIVE
+    PIXI_PROJECT_ROOT TOX_ENV_DIR TOX_ENV_NAME TOX_WORK_DIR NOX_CURRENT_SESSION PYTEST_CURRENT_TEST PYTEST_VERSION
+    COVERAGE_PROCESS_START COVERAGE_PROCESS_CONFIG COV_CORE_SOURCE COV_CORE_CONFIG COV_CORE_DATAFILE
+""")
+_OWN_PREFIXES = ("CONDA_", "_CE_", "PYTEST_XDIST_")
+
+_CREDENTIALS = _names("""
+    SSH_AUTH_SOCK GPG_AGENT_INFO KRB5CCNAME KRB5_KTNAME X509_USER_PROXY BW_SESSION
+    GIT_ASKPASS SSH_ASKPASS SUDO_ASKPASS VSCODE_GIT_IPC_HANDLE
+    NETRC PGPASSFILE MYSQL_PWD SSHPASS BINDPW LDAP_BINDPW SSLKEYLOGFILE REGISTRY_AUTH_FILE
+    ANTHROPIC_CUSTOM_HEADERS OTEL_EXPORTER_OTLP_HEADERS
+""")
+_CREDENTIAL_PREFIXES = ("OP_SESSION_", "VSCODE_GIT_ASKPASS_")
+_HARMLESS = _names("GPG_KEY PWD OLDPWD")
+
+# One of these words anywhere in the name.
+_SECRET_WORDS = _names("""
+    KEY KEYS APIKEYS TOKEN TOKENS SECRET SECRETS PASSWORD PASSWORDS PASSWD PASSPHRASE PASSPHRASES PASSCODE PW
+    CREDENTIAL CREDENTIALS CRED CREDS COOKIE COOKIES JWT BEARER AUTHORIZATION MNEMONIC
+""")
+_LAST_WORDS = _names(
+    "PASS PAT AUTH PSK OTP WEBHOOK WEBHOOKS"
+)  # only as the last word: AUTH_URL and PASS_COUNT are none
+_PAIRS = {("CONNECTION", "STRING"), ("WEBHOOK", "URL"), ("CONN", "STR"), ("AUTH", "CONFIG"), ("AUTH", "HEADER")}
+# Words written together.  Not KEY: MONKEY, HOTKEY and TURKEY end like it.
+_ENDINGS = (
+    "PASSWORD", "PASSWD", "PASSPHRASE", "SECRET", "TOKEN", "APIKEY", "ACCESSKEY", "SECRETKEY", "PRIVATEKEY", "AUTHKEY",
+    "MASTERKEY", "CREDENTIALS",
+)  # fmt: skip
+_NO_SECRET_KEYS = {(word, "KEY") for word in _names("PUBLIC PUBLISHABLE SORT PARTITION FOREIGN CACHE")} | {
+    ("PUBLIC", "KEYS")
+}
+_COUNTING = _names("MAX MIN NUM NUMBER COUNT LIMIT BUDGET LENGTH SIZE TOTAL TIMEOUT TTL PER")
+_COUNTED = _names(
+    "INPUT OUTPUT CONTEXT THINKING PROMPT COMPLETION REASONING"
+)  # INPUT_TOKENS counts, INPUT_TOKEN is one
+
+_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+
+URL_PASSWORD = re.compile(r"(?P<front>\b[A-Za-z][A-Za-z0-9+.-]{0,30}://[^\s/?#:@]*:)(?P<password>[^\s/?#]+)(?=@)")
+_SETTING = re.compile(
+    r"(?i)(?:^|[;\s])(?:password|pwd|accountkey|sharedaccesskey|sharedaccesssignature|secret|secretaccesskey|api_?key)\s*=\s*[^;\s]"
+)
+_GO_DSN = re.compile(r"^[^\s:@/]+:[^\s@]+@(?:[a-z0-9]+)?\(")
+_LOGIN = re.compile(r"^[^\s:@/]+:[^\s@/]+@[\w.-]+(?::\d+)?(?:/|$)")  # a proxy without its scheme
+
+# The shapes of well-known keys, whatever the variable is called.  Bounded, so that no text makes the search quadratic.
+KEY_SHAPES = re.compile(
+    r"""\b(?:
+        sk-(?=[\w-]{0,64}\d)[\w-]{16,}                                               # OpenAI, Anthropic and many others
+      | AIza[\w-]{30,} | ya29\.[\w-]{20,} | (?:AKIA|ASIA)[A-Z0-9]{16}                # Google, AWS
+      | gh[pousr]_[A-Za-z0-9]{20,} | github_pat_\w{20,} | glpat-[\w-]{16,}            # GitHub, GitLab
+      | npm_[A-Za-z0-9]{30,} | pypi-[\w-]{32,} | hf_[A-Za-z0-9]{20,}                  # registries
+      | gsk_[A-Za-z0-9]{20,} | xai-[A-Za-z0-9]{20,} | r8_[A-Za-z0-9]{20,}
+      | xox[abeoprs]-[\w-]{10,} | [sr]k_(?:live|test)_\w{16,} | dop_v1_[a-f0-9]{32,}  # Slack, Stripe, DigitalOcean
+      | SG\.[\w-]{16,}\.[\w-]{16,} | eyJ[\w-]{8,2048}\.[\w-]{8,}(?:\.[\w-]*)?         # SendGrid, JWT
+    )(?![\w-])
+    | -----BEGIN[ ][A-Z ]*PRIVATE[ ]KEY-----(?:[\s\S]{0,8192}?-----END[ ][A-Z ]*PRIVATE[ ]KEY-----)?""",
+    re.VERBOSE,
+)
+
+
+def words(name: str) -> tuple[str, ...]:
+    """The words of a name, in capitals: ``npmAuthToken_2`` is ``("NPM", "AUTH", "TOKEN")``."""
+    return tuple(word.upper() for word in _WORD.findall(name))
+
+
+def _is_git(name: str, _value: str) -> bool:
+    return name in _GIT or name.startswith(_GIT_PREFIXES)
+
+
+def _is_credential(name: str, value: str) -> bool:
+    if name in _CREDENTIALS or name.startswith(_CREDENTIAL_PREFIXES):
+        return True
+    parts = words(name)
+    if name not in _HARMLESS and _names_credential(parts, value):
+        return True
+    return _holds_credential(value) or ("PROXY" in parts and _LOGIN.search(value) is not None)
+
+
+def _names_credential(parts: tuple[str, ...], value: str) -> bool:
+    pairs = set(pairwise(parts))
+    found = {part for part in parts if part in _SECRET_WORDS or part.endswith(_ENDINGS)}
+    if pairs & _NO_SECRET_KEYS:
+        found -= {"KEY", "KEYS"}
+    if _COUNTING.intersection(parts):
+        found -= {"KEY", "KEYS", "TOKEN", "TOKENS"}
+    if _COUNTED.intersection(parts) or parts == ("TOKENS",):
+        found -= {"TOKENS"}
+    if found or pairs & _PAIRS:
+        return True
+    if "PWD" in parts and len(parts) > 1 and not value.startswith("/"):  # else it is a directory
+        return True
+    return bool(parts) and parts[-1] in _LAST_WORDS and value.lower() not in ("true", "false")
+
+
+def _holds_credential(value: str) -> bool:
+    return any(pattern.search(value) for pattern in (URL_PASSWORD, _SETTING, _GO_DSN, KEY_SHAPES))
+
+
+def _is_marker(name: str, _value: str) -> bool:
+    return name in _MARKERS or name.startswith(_MARKER_PREFIXES)
+
+
+def _is_loader(name: str, _value: str) -> bool:
+    return name in _LOADER or name.startswith(_LOADER_PREFIXES)
+
+
+def _is_own(name: str, _value: str) -> bool:
+    return name in _OWN or name.startswith(_OWN_PREFIXES)
+
+
+_RULES: tuple[tuple[Reason, Callable[[str, str], bool]], ...] = (
+    ("git-location", _is_git),  # before the words: GIT_CONFIG_KEY_0 is no key
+    ("credential", _is_credential),
+    ("session-marker", _is_marker),
+    ("loader", _is_loader),
+    ("own-environment", _is_own),
+)
+
+
+def removal_reason(name: str, value: str) -> Reason | None:
+    """Why a child does not get this ambient variable; None if it does.
+
+    Pure: it looks at nothing but its arguments.  The value decides only where it carries a password or has the shape
+    of a key.
+    """
+    return next((reason for reason, applies in _RULES if applies(name, value)), None)

@@ -1,0 +1,80 @@
+"""Test kit of subagents: the conformance kit, scripted providers, the process family, and leak checks.
+
+    import subagent_testing
+
+    subagent_testing.check_provider(lambda: MyEngine(), "say hi", slow_task="count to a million")
+
+Importing this loads nothing else; a name is loaded when it is first used, so that the pytest plug-in costs nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from subagent_testing import scripted
+    from subagent_testing._promise import Promise, Subject
+    from subagent_testing.conformance import (
+        Check,
+        Report,
+        check_provider,
+        check_seam,
+        provider_checks,
+        seam_checks,
+        seam_subject,
+    )
+    from subagent_testing.errors import BrokenPromise, BrokenPromises, NotApplicable
+    from subagent_testing.leaks import Snapshot, private_temp
+    from subagent_testing.scripted import Scripted
+
+_HOMES: Final = {
+    "BrokenPromise": "errors",
+    "BrokenPromises": "errors",
+    "Check": "conformance",
+    "NotApplicable": "errors",
+    "Promise": "_promise",
+    "Report": "conformance",
+    "Scripted": "scripted",
+    "Snapshot": "leaks",
+    "Subject": "_promise",
+    "check_provider": "conformance",
+    "check_seam": "conformance",
+    "private_temp": "leaks",
+    "provider_checks": "conformance",
+    "scripted": "",
+    "seam_checks": "conformance",
+    "seam_subject": "conformance",
+}
+
+__all__ = [
+    "BrokenPromise",
+    "BrokenPromises",
+    "Check",
+    "NotApplicable",
+    "Promise",
+    "Report",
+    "Scripted",
+    "Snapshot",
+    "Subject",
+    "check_provider",
+    "check_seam",
+    "private_temp",
+    "provider_checks",
+    "scripted",
+    "seam_checks",
+    "seam_subject",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    home = _HOMES[name]
+    found = getattr(import_module(f"{__name__}.{home}"), name) if home else import_module(f"{__name__}.{name}")
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,141 @@
+"""The event log of one run: bounded, with any number of readers, each from the start of what is kept.
+
+Traps that shaped it: text is merged only into an event that nobody has read (a reader would see it twice); a reader
+is a plain iterator, not an async generator (one that is left early would be closed in another task); one event counts
+for at most half of the byte limit, so that a 12 MB line does not push itself out before its reader has had a turn.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Final, Self
+
+import anyio
+import anyio.lowlevel
+
+from subagents._events import Event, NoticeEvent, TextEvent, ThoughtEvent, ToolEvent
+
+LOG_BYTES: Final = 4 * 1024 * 1024
+LOG_EVENTS: Final = 16_384
+"""Several read chunks: 64 KiB hold 437 events of 150 bytes, or 4,096 of 16."""
+MERGE_BYTES: Final = 16 * 1024
+_OVERHEAD: Final = 64
+
+
+def _size(event: Event) -> int:
+    match event:
+        case TextEvent() | ThoughtEvent():
+            size = len(event.text)
+        case ToolEvent():
+            size = len(event.output) + len(event.title) + len(event.command or "")
+        case NoticeEvent():
+            size = len(event.text) + 16 * len(event.data)
+        case _:
+            size = 256
+    return min(size + _OVERHEAD, LOG_BYTES // 2)
+
+
+class EventLog:
+    """What a run has told.  `put` and `close` never wait; they belong to the run's event loop."""
+
+    def __init__(self) -> None:
+        self.kept: deque[tuple[Event, int]] = deque()
+        self.end = 0  # index after the newest event; the oldest kept is end - len(kept)
+        self.seen = 0  # index after the newest event that any reader has taken
+        self.lost = 0  # fell out before any reader took them
+        self.late = 0  # came after close
+        self.closed = False
+        self._bytes = 0
+        self._waiting: list[anyio.Event] = []
+
+    def put(self, event: Event) -> None:
+        """Append, merging text into an unread neighbour, and let the oldest fall out where the bounds ask for it."""
+        if self.closed:
+            self.late += 1
+            return
+        if not self._merge(event):
+            size = _size(event)
+            self.kept.append((event, size))
+            self.end += 1
+            self._bytes += size
+            while len(self.kept) > LOG_EVENTS or (self._bytes > LOG_BYTES and len(self.kept) > 1):
+                _, size = self.kept.popleft()
+                self._bytes -= size
+                if self.end - len(self.kept) > self.seen:
+                    self.lost += 1
+        if self._waiting:
+            self._wake()
+
+    def _merge(self, event: Event) -> bool:
+        if not isinstance(event, TextEvent | ThoughtEvent) or not self.kept or self.seen == self.end:
+            return False
+        last, size = self.kept[-1]
+        if not isinstance(last, TextEvent | ThoughtEvent) or last.type != event.type:
+            return False
+        if last.id != event.id or last.parent != event.parent or size + len(event.text) > MERGE_BYTES:
+            return False
+        # Built by hand: dataclasses.replace is five times as slow, and this runs once per token.
+        self.kept[-1] = (type(event)(last.text + event.text, event.id, event.parent), size + len(event.text))
+        self._bytes += len(event.text)
+        return True
+
+    def close(self) -> None:
+        """No more events: readers end after what is kept."""
+        self.closed = True
+        self._wake()
+
+    def _wake(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        for event in waiting:
+            event.set()
+
+    def reader(self) -> EventReader:
+        """A new reader, from the start of what is kept."""
+        return EventReader(self)
+
+    async def wait(self) -> None:
+        """Until something was put or the log was closed."""
+        event = anyio.Event()
+        self._waiting.append(event)
+        try:
+            await event.wait()
+        finally:
+            if event in self._waiting:
+                self._waiting.remove(event)
+
+
+class EventReader:
+    """An asynchronous iterator over the events of a run; it ends after the last one before the verdict.
+
+    A reader that keeps up loses nothing.  One that is too slow for the bounds of the log finds a `notice` with code
+    `lost` in the place of what it missed, and the sum in `lost`.
+    """
+
+    def __init__(self, log: EventLog) -> None:
+        self._log = log
+        self._at = 0
+        self._started = False
+        self.lost = 0
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Event:
+        log = self._log
+        if not self._started:  # one turn of the loop for a reader that never has to wait
+            self._started = True
+            await anyio.lowlevel.checkpoint()
+        while self._at >= log.end:
+            if log.closed:
+                raise StopAsyncIteration
+            await log.wait()
+        oldest = log.end - len(log.kept)
+        if self._at < oldest:
+            missed, self._at = oldest - self._at, oldest
+            self.lost += missed
+            text = f"{missed} event{'s' * (missed != 1)} fell out of the log before this reader came"
+            return NoticeEvent(text, "lost", "warning", {"count": missed})
+        event = log.kept[self._at - oldest][0]
+        self._at += 1
+        log.seen = max(log.seen, self._at)
+        return event
