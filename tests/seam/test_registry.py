@@ -70,7 +70,7 @@ def test_a_provider_is_made_by_its_name_with_its_options(install: Install) -> No
 def test_a_missing_provider_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UnknownProvider, match=r"no provider named 'nope' is installed \(installed: .*local"):
         subagents.create("nope")
-    monkeypatch.setattr("subagents._registry.entry_points", lambda group: [])  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
+    monkeypatch.setattr("subagents._registry.GROUP", "nobody.offers.this")
     with pytest.raises(UnknownProvider, match="pip install 'subagent-local"):
         subagents.create("local")
 

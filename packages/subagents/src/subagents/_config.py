@@ -7,7 +7,6 @@ model = "smollm2-135m"      # the rest are the engine's options
 
 from __future__ import annotations
 
-import tomllib
 from pathlib import Path
 from typing import Any, cast
 
@@ -26,6 +25,8 @@ class Config:
         Raises:
             ConfigError: it cannot be read, is no TOML, or holds something else than `[providers.NAME]` tables.
         """
+        import tomllib
+
         self.path = Path(path)
         try:
             data = tomllib.loads(self.path.read_text(encoding="utf-8"))

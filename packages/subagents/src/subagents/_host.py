@@ -1,21 +1,23 @@
 """The event loop that hosts a run: tasks that belong to nobody's task group, and calls from other threads.
 
 anyio has no task outside a task group, and a run must outlive the scope that entered it (a fixture, a portal, a
-notebook cell).
+notebook cell).  asyncio and trio are imported where they run already, never for the question which one does.
 """
 
 from __future__ import annotations
 
-import asyncio
 import contextvars
 import sys
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import anyio
 
 from subagents.errors import SubagentError
+
+if TYPE_CHECKING:
+    import asyncio
 
 Token: TypeAlias = Any
 """An asyncio loop or a trio token: what a thread needs to reach the loop."""
@@ -29,13 +31,17 @@ def running() -> Token | None:
     Not anyio's answer: inside a callback of asyncio (a call from another thread, a signal handler) sniffio knows of
     no library.
     """
-    trio = sys.modules.get("trio")  # never imported for the question: then it is not running either
+    trio, asyncio = sys.modules.get("trio"), sys.modules.get("asyncio")
     if trio is not None and trio.lowlevel.in_trio_run():
         return trio.lowlevel.current_trio_token()
-    try:
-        return asyncio.get_running_loop()
-    except RuntimeError:
-        return None
+    with suppress(RuntimeError):
+        return asyncio.get_running_loop() if asyncio is not None else None
+    return None
+
+
+def is_asyncio(token: Token) -> bool:
+    """Whether the token is a loop of asyncio (uvloop's are)."""
+    return hasattr(token, "call_soon_threadsafe")
 
 
 def current() -> Token:
@@ -52,23 +58,20 @@ def current() -> Token:
 def now() -> float:
     """The clock of the loop that runs here, in seconds; also inside a callback."""
     token = current()
-    if isinstance(token, asyncio.AbstractEventLoop):
-        return token.time()
-    import trio
-
-    return trio.current_time()
+    return token.time() if is_asyncio(token) else sys.modules["trio"].current_time()
 
 
 def spawn(body: Callable[[], Coroutine[Any, Any, None]], name: str) -> None:
     """Run the body in a task of its own, with a copy of the current context variables.  It must not raise."""
-    if not isinstance(current(), asyncio.AbstractEventLoop):
+    token = current()
+    if is_asyncio(token):
+        task = token.create_task(body(), name=name)
+        _alive.add(task)
+        task.add_done_callback(_alive.discard)
+    else:
         import trio
 
         trio.lowlevel.spawn_system_task(body, name=name, context=contextvars.copy_context())
-        return
-    task = asyncio.get_running_loop().create_task(body(), name=name)
-    _alive.add(task)
-    task.add_done_callback(_alive.discard)
 
 
 def post(token: Token, call: Callable[..., object], *args: object) -> None:
@@ -76,7 +79,7 @@ def post(token: Token, call: Callable[..., object], *args: object) -> None:
 
     From any thread, also from a finalizer or a signal handler.
     """
-    enter = token.call_soon_threadsafe if isinstance(token, asyncio.AbstractEventLoop) else token.run_sync_soon
+    enter = token.call_soon_threadsafe if is_asyncio(token) else token.run_sync_soon
     with suppress(RuntimeError):  # asyncio: the loop is closed; trio.RunFinishedError is one as well
         enter(call, *args)
 
@@ -89,7 +92,9 @@ def cancelled_from_outside(exc: BaseException) -> bool:
     """
     if not isinstance(exc, anyio.get_cancelled_exc_class()):
         return False
-    if isinstance(current(), asyncio.AbstractEventLoop):
+    if is_asyncio(current()):
+        import asyncio
+
         task = asyncio.current_task()
         return task is not None and task.cancelling() > 0
     return anyio.current_effective_deadline() == float("-inf")
@@ -101,12 +106,13 @@ async def until(event: anyio.Event, bound: float) -> bool:
     Raw asyncio cancellation ignores anyio's shields; it is held back here and raised again at the end.
     """
     end = anyio.current_time() + bound
+    cancelled = anyio.get_cancelled_exc_class()
     held: BaseException | None = None
     while not event.is_set() and (left := end - anyio.current_time()) > 0:
         try:
             with anyio.move_on_after(left, shield=True):
                 await event.wait()
-        except asyncio.CancelledError as exc:
+        except cancelled as exc:  # of asyncio: trio honours the shield
             held = exc
     if held is not None:
         raise held

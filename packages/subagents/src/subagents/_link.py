@@ -62,17 +62,21 @@ class Inbox:
     def __init__(self) -> None:
         self._items: deque[str] = deque()
         self._closed = False
-        self._news = anyio.Event()
+        self._news: anyio.Event | None = None  # made for a reader that waits: most runs have none
 
     def put(self, text: str) -> None:
         """Append a text."""
         self._items.append(text)
-        self._news.set()
+        self._wake()
 
     def close(self) -> None:
         """Nothing more comes."""
         self._closed = True
-        self._news.set()
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._news is not None:
+            self._news.set()
 
     def __aiter__(self) -> Self:
         return self

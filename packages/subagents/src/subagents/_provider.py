@@ -159,8 +159,11 @@ class Provider(ABC):
     async def pull(self, model: str, *, progress: Callable[[NoticeEvent], object] | None = None) -> str:
         """Bring a model here, so that a run need not; returns where it is.
 
+        Cancelling it keeps what is there already, where the provider can go on with it.
+
         Raises:
             Unsupported: there is nothing to pull.
+            Exception: what the provider ran into; its message is for people.
         """
         raise Unsupported(f"{self.name} has no models to pull")
 

@@ -6,12 +6,15 @@ Listing imports nothing of a provider; a broken one says why when it is asked fo
 from __future__ import annotations
 
 from collections.abc import Mapping
-from importlib.metadata import EntryPoint, entry_points
 from types import MappingProxyType
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
+from subagent_process import redact
 from subagents._provider import Provider, check_name
 from subagents.errors import ConfigError, DuplicateProvider, TaskError, Unavailable, UnknownProvider
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 GROUP: Final = "subagents.providers"
 KNOWN: Final[Mapping[str, str]] = MappingProxyType({"local": "pip install 'subagent-local[embedded]'"})
@@ -23,6 +26,8 @@ def installed() -> dict[str, tuple[EntryPoint, ...]]:
 
     Nothing is imported.
     """
+    from importlib.metadata import entry_points  # 10 ms that most programs spend elsewhere, or never
+
     found: dict[str, tuple[EntryPoint, ...]] = {}
     for point in sorted(entry_points(group=GROUP), key=lambda p: (p.name, p.value)):
         others = found.get(point.name, ())
@@ -52,7 +57,7 @@ def provider_type(name: str) -> type[Provider]:
         found: object = point.load()
     except Exception as exc:  # a third party's module may raise anything while it is imported
         raise Unavailable(
-            f"the provider {name!r} ({point.value}) cannot be loaded: {type(exc).__name__}: {exc}"
+            f"the provider {name!r} ({point.value}) cannot be loaded: {type(exc).__name__}: {redact(str(exc))}"
         ) from exc
     if not (isinstance(found, type) and issubclass(found, Provider)):
         raise Unavailable(f"the provider {name!r} ({point.value}) is not a subclass of subagents.Provider")
@@ -68,7 +73,7 @@ def create(kind: str, /, *, name: str | None = None, options: Mapping[str, Any] 
         options: the engine's options by name; text is converted to the type that the option has.
 
     Raises:
-        RegistryError: as `provider_type`.
+        RegistryError: as `provider_type`; also when its constructor fails.
         ConfigError: an option is unknown or wrong; the message names it and what there is.
     """
     found = provider_type(kind)
@@ -82,7 +87,10 @@ def create(kind: str, /, *, name: str | None = None, options: Mapping[str, Any] 
             raise ConfigError(f"{kind} has no options, and {', '.join(given)} was given")
     else:
         _check_options(found, kind, given)
-    return cast("Any", found)(name=name or kind, **given)
+    try:
+        return cast("Any", found)(name=name or kind, **given)
+    except Exception as exc:  # noqa: BLE001  # a third party's constructor may raise anything
+        raise Unavailable(f"the provider {kind!r} cannot be made: {type(exc).__name__}: {redact(str(exc))}") from None
 
 
 def _check_options(found: type[Provider], kind: str, given: Mapping[str, Any]) -> None:

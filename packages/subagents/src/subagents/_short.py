@@ -52,10 +52,11 @@ async def run(
     Raises:
         RegistryError, TaskError: as `start`.
     """
-    return await _complete(start(provider, task, permission=permission, **fields))
+    return await complete(start(provider, task, permission=permission, **fields))
 
 
-async def _complete(handle: Run) -> Result:
+async def complete(handle: Run) -> Result:
+    """The result of a run that is not entered yet, when nothing is left; a failed start is folded into it."""
     try:
         await handle.__aenter__()
     except StartError:
@@ -78,7 +79,7 @@ def run_sync(
     def make() -> Run:
         return start(provider, task, permission=permission, **fields)
 
-    return anyio.run(_complete, make()) if _host.running() is None else _in_thread(make)
+    return anyio.run(complete, make()) if _host.running() is None else _in_thread(make)
 
 
 def _in_thread(make: Callable[[], Run]) -> Result:
@@ -87,7 +88,7 @@ def _in_thread(make: Callable[[], Run]) -> Result:
     async def body() -> Result:
         handle = make()  # in this loop, not in the caller's: a Run belongs to the loop where it is made
         ctrl_c.cancels(handle)
-        return await _complete(handle)
+        return await complete(handle)
 
     def main() -> None:
         # Not context.run(anyio.run, ...): it would take sniffio's word that a loop is running here.

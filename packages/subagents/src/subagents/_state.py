@@ -6,7 +6,6 @@ methods belong to the run's event loop.
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 import logging
 import time
@@ -201,7 +200,7 @@ class RunState(Link):
         if isinstance(exc, GeneratorExit):  # the loop was closed over us: there is no loop to ask any more
             return True
         if isinstance(exc, KeyboardInterrupt | SystemExit):
-            return isinstance(_host.current(), asyncio.AbstractEventLoop)  # trio's main task gets it by itself
+            return _host.is_asyncio(_host.current())  # trio's main task gets it by itself
         return _host.cancelled_from_outside(exc)
 
     def _raised(self, exc: BaseException) -> None:

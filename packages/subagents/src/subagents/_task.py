@@ -137,16 +137,16 @@ def prepare(task: Task | str, more: Mapping[str, Any], capabilities: frozenset[s
         TaskError: it cannot be right.
         Unsupported: a field that the provider does not do.
     """
+    if unknown := more.keys() - TaskFields.__annotations__.keys():
+        known = ", ".join(f.name for f in fields(Task))
+        raise TaskError(f"a Task has no field {', '.join(sorted(unknown))}; it has {known}")
     if isinstance(task, str):
-        task = Task(task)
-    elif not isinstance(task, Task):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers without a type checker
+        given: dict[str, Any] = {**more, "cwd": _folder(more.get("cwd"))}
+        task = Task(task, **given)
+    elif isinstance(task, Task):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers without a type checker
+        task = replace(task, **{**more, "cwd": _folder(more.get("cwd", task.cwd))})
+    else:
         raise TaskError(f"a task is a Task or text, not {type(task).__name__}")
-    try:
-        task = replace(task, **more)
-    except TypeError:
-        known = [f.name for f in fields(Task)]
-        unknown = ", ".join(sorted(k for k in more if k not in known))
-        raise TaskError(f"a Task has no field {unknown}; it has {', '.join(known)}") from None
     if refused := changed_fields(task) - SEAM_FIELDS - capabilities:
         does = ", ".join(sorted(capabilities - {"send"})) or "none beyond " + ", ".join(sorted(SEAM_FIELDS))
         raise Unsupported(f"{provider} does not support {', '.join(sorted(refused))} (it supports: {does})")
@@ -154,7 +154,7 @@ def prepare(task: Task | str, more: Mapping[str, Any], capabilities: frozenset[s
         from subagents._schema import check_schema
 
         check_schema(task.output_schema)
-    return replace(task, cwd=_folder(task.cwd))
+    return task
 
 
 def _folder(cwd: StrPath | None) -> str:
