@@ -98,8 +98,14 @@ class Run(AbstractAsyncContextManager["Run"]):
         await anyio.lowlevel.checkpoint()
 
     def when_ended(self, call: Callable[[], object]) -> None:
-        """Have it called, in the loop, once `drive` has ended: nothing of the run is left then.  It must not raise."""
-        self._state.on_ended.append(call)
+        """Have it called, in the loop, once `drive` has ended (now, if it has): nothing of the run is left then.
+
+        It must not raise.
+        """
+        if self._state.ended.is_set():
+            call()
+        else:
+            self._state.on_ended.append(call)
 
     def cancel(self, reason: str = "") -> None:
         """Stop it: the verdict is `aborted` at once, and nothing of it stays.

@@ -70,6 +70,7 @@ class Runtime(AbstractAsyncContextManager["Runtime"]):
         self._folders: dict[str, _Slots] = {}
         self._slots: _Slots | None = None
         self._closing = False
+        self._waiting: set[anyio.CancelScope] = set()
         for provider in providers:
             self.register(provider)
 
@@ -142,20 +143,29 @@ class Runtime(AbstractAsyncContextManager["Runtime"]):
         run = self._providers[provider].start(task, permission=permission, **fields)
         folder = cast("str", run.task.cwd)
         with ExitStack() as undo:
-            # The folder first: a run that waits for its folder must not hold a slot that another could use.
-            gate = self._folders.setdefault(folder, _Slots(self._per_folder))
-            undo.callback(self._forget, folder)
-            await gate.take(wait, f"{folder} has its {self._per_folder} runs")
-            undo.callback(gate.give)
-            await self._slots.take(wait, f"the runtime has its {self._limit} runs")
-            undo.callback(self._slots.give)
+            with anyio.CancelScope() as waiting:  # closing must not leave anybody waiting for a slot that is never freed
+                self._waiting.add(waiting)
+                undo.callback(self._waiting.discard, waiting)
+                await self._take(folder, wait, undo)
             if self._closing:
                 raise SubagentError(CLOSED)
             self._runs[run.id] = run
             undo.callback(self._runs.pop, run.id)
+            self._waiting.discard(waiting)
             free = undo.pop_all()
         run.when_ended(free.close)
         return await run.__aenter__()
+
+    async def _take(self, folder: str, wait: bool, undo: ExitStack) -> None:
+        """A place in the folder and a slot; `undo` gives back what was taken."""
+        assert self._slots is not None
+        # The folder first: a run that waits for its folder must not hold a slot that another could use.
+        gate = self._folders.setdefault(folder, _Slots(self._per_folder))
+        undo.callback(self._forget, folder)
+        await gate.take(wait, f"{folder} has its {self._per_folder} runs")
+        undo.callback(gate.give)
+        await self._slots.take(wait, f"the runtime has its {self._limit} runs")
+        undo.callback(self._slots.give)
 
     def _forget(self, folder: str) -> None:
         if (gate := self._folders.get(folder)) is not None and not gate.used:
@@ -194,6 +204,8 @@ class Runtime(AbstractAsyncContextManager["Runtime"]):
         self, kind: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._closing = True
+        for waiting in self._waiting:
+            waiting.cancel()
         runs = list(self._runs.values())
         for run in runs:
             run.cancel(CLOSED)
