@@ -88,12 +88,10 @@ class Cache:
         self.incoming(model).mkdir(parents=True, exist_ok=True)
         descriptor = os.open(self.incoming(model).with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
-            told = False
-            while not _try_lock(descriptor):
-                if not told:
-                    told = True
-                    waiting()
-                await anyio.sleep(_LOCK_POLL)
+            if not _try_lock(descriptor):
+                waiting()
+                while not _try_lock(descriptor):  # noqa: ASYNC110  # no event crosses from another process
+                    await anyio.sleep(_LOCK_POLL)
             # The one before may have cleared the room after this one had made it.
             self.incoming(model).mkdir(parents=True, exist_ok=True)
             yield

@@ -14,7 +14,6 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import cast
 
 import anyio
 import anyio.lowlevel
@@ -22,6 +21,7 @@ import httpx
 
 from subagent_local._faults import error_inside, fault, refusal
 from subagent_local._http import IDENTITY, raw_body
+from subagent_local._json import at, parsed, table
 from subagent_local._sse import EventTooLong, SseDecoder
 from subagents import Event, NoticeEvent, TextEvent, ThoughtEvent, Usage
 
@@ -162,26 +162,24 @@ class _Reader:
         if not self.events:
             text = head.decode("utf-8", "replace")
             kind = response.headers.get("Content-Type", "no Content-Type")
-            raise error_inside(text) or fault(
+            raise error_inside(parsed(text)) or fault(
                 "protocol", f"the model server answered with {kind}, not with an event stream"
             )
 
     def _event(self, data: str) -> None:
-        if failed := error_inside(data):
+        chunk = table(parsed(data))
+        if failed := error_inside(chunk):
             raise failed
-        chunk = _table(_parsed(data))
         if not chunk:
             raise fault("protocol", f"the model server sent what is no piece of an answer: {data[:200]!r}")
         self.accepted()
-        self._progress(_table(chunk.get("prompt_progress")))
-        choices = chunk.get("choices")
-        choice = _table(cast("list[object]", choices)[0]) if isinstance(choices, list) and choices else {}
-        delta = _table(choice.get("delta"))
-        self._text(delta)
+        self._progress(table(chunk.get("prompt_progress")))
+        choice = table(at(chunk, "choices", 0))
+        self._text(table(choice.get("delta")))
         finish = choice.get("finish_reason")
         if isinstance(finish, str):
             self.answer.finish = finish
-        if usage := _table(chunk.get("usage")):
+        if usage := table(chunk.get("usage")):
             self.answer.usage = _usage(usage)
         if not choice and not usage:
             self.answer.unknown += 1
@@ -215,18 +213,7 @@ async def _head(chunks: AsyncIterator[bytes]) -> str:
     return body[:_ERROR_BYTES].decode("utf-8", "replace")
 
 
-def _parsed(data: str) -> object:
-    try:
-        return json.loads(data)
-    except (ValueError, RecursionError):
-        return None
-
-
-def _table(value: object) -> dict[str, object]:
-    return cast("dict[str, object]", value) if isinstance(value, dict) else {}
-
-
 def _usage(usage: Mapping[str, object]) -> Usage:
-    details = _table(usage.get("prompt_tokens_details"))
-    numbers = (usage.get("prompt_tokens"), usage.get("completion_tokens"), details.get("cached_tokens"))
+    cached = at(usage, "prompt_tokens_details", "cached_tokens")
+    numbers = (usage.get("prompt_tokens"), usage.get("completion_tokens"), cached)
     return Usage(*(number if isinstance(number, int) else None for number in numbers))

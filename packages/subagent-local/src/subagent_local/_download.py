@@ -27,7 +27,7 @@ _BLOCK = 1 << 20  # bytes written at once, in a worker thread
 _PAGE_LIMIT = 16 << 20  # bytes of a page of an index
 # The last two: an address that no socket takes, such as one with port 99999, from a page of an index or a redirect
 _ERRORS = (httpx.HTTPError, httpx.InvalidURL, ValueError, ExceptionGroup)
-_FINAL = (httpx.ConnectError, httpx.ConnectTimeout, httpx.UnsupportedProtocol)
+_FINAL = (httpx.ConnectError, httpx.ConnectTimeout, httpx.UnsupportedProtocol, httpx.TooManyRedirects)
 
 
 class SourceError(Exception):
@@ -43,13 +43,19 @@ async def open_client(certificate: Path | None) -> AsyncGenerator[httpx.AsyncCli
     """A client that honours the proxy variables, and the certificate file that pip or uv is configured with.
 
     Raises:
-        SourceError: the certificate file cannot be used.
+        SourceError: the certificate file, or what the proxy variables say, cannot be used.
     """
     try:
         verify = ssl.create_default_context(cafile=str(certificate)) if certificate else True
-    except (OSError, ssl.SSLError) as error:
+    except OSError as error:
         raise SourceError(f"the certificate file {certificate} cannot be used: {error}") from error
-    async with httpx.AsyncClient(verify=verify, timeout=_TIMEOUT, follow_redirects=True, max_redirects=10) as client:
+    try:
+        client = httpx.AsyncClient(verify=verify, timeout=_TIMEOUT, follow_redirects=True, max_redirects=10)
+    except (ImportError, ValueError, httpx.InvalidURL) as error:
+        # The address is left out: it may hold a password.
+        kind = "a SOCKS proxy needs: pip install socksio" if isinstance(error, ImportError) else "not an address"
+        raise SourceError(f"the proxy that the environment names cannot be used: {kind}") from error
+    async with client:
         yield client
 
 
@@ -159,7 +165,7 @@ async def _write(
     chunks: AsyncIterator[bytes], target: Path, have: int, limit: int, advance: Callable[[int], None]
 ) -> None:
     buffer = bytearray()
-    with await to_thread.run_sync(lambda: target.open("r+b" if have else "wb")) as file, disk_errors(target.parent):
+    with disk_errors(target.parent), await to_thread.run_sync(lambda: target.open("r+b" if have else "wb")) as file:
         file.seek(have)
         try:
             async for chunk in chunks:

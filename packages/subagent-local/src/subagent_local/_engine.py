@@ -21,14 +21,15 @@ from pathlib import Path
 import anyio
 import httpx
 
-from subagent_process import Ladder, OwnedProcess, StderrTail, child_env, open_process, throwaway_home
+from subagent_local._cpus import default_threads
+from subagent_process import Ladder, OwnedProcess, ShutdownReport, StderrTail, child_env, open_process, throwaway_home
 from subagents import Failure, Link, StartError
 
 PACKAGE = "xllamacpp"
 INSTALL = "pip install 'subagent-local[embedded]'"
 
 _LADDER = Ladder(eof=1.0, term=1.0)
-_NEWS = 1.0  # seconds in which a child that broke its connection is seen to have ended, and its last words arrive
+_NEWS = 0.5  # seconds in which a child that broke its connection is seen to have ended, and its last words arrive
 _SCRIPT = Path(__file__).with_name("_server.py")
 
 
@@ -91,11 +92,13 @@ class Engine:
 
 
 def engine_version() -> str | None:
-    """The installed version of the engine, found without importing it; None when there is none."""
-    try:
-        return version(PACKAGE) if find_spec(PACKAGE) else None
-    except PackageNotFoundError:
+    """The version of the engine, found without importing it; None when it is not installed."""
+    if find_spec(PACKAGE) is None:
         return None
+    try:
+        return version(PACKAGE)
+    except PackageNotFoundError:
+        return "unknown"
 
 
 def launch_failure(message: str, *, exit_code: int | None = None) -> StartError:
@@ -119,7 +122,7 @@ async def start_engine(
         "model": os.fspath(model),
         "key": key,
         "context": context,
-        "threads": threads,
+        "threads": threads or default_threads(),
     }
     # -I and -S: neither PYTHON* variables, nor the user's site, nor a .pth file decide what the child imports.
     argv = [sys.executable, "-I", "-S", os.fspath(_SCRIPT)]
@@ -138,8 +141,7 @@ async def start_engine(
                     yield Engine(child, client)
                 tasks.cancel_scope.cancel()
         finally:
-            if process.report is not None:
-                link.report(process.report)
+            link.report(process.report or ShutdownReport())
 
 
 def _packages() -> str:

@@ -7,8 +7,8 @@ follows.
 from __future__ import annotations
 
 import json
-from typing import cast
 
+from subagent_local._json import parsed, table
 from subagents import Failure, FailureKind
 
 _BY_TYPE: dict[str, FailureKind] = {
@@ -47,36 +47,29 @@ def fault(kind: FailureKind, message: str, *, status: int | None = None) -> Chat
 
 def refusal(status: int, body: str) -> ChatFailed:
     """An answer that is not 200."""
-    text, kind, _ = _error_of(body)
-    kind = kind or _BY_STATUS.get(status, "protocol")
+    error = table(parsed(body)).get("error")
+    text = _message(error) if error else body.strip()[:500]
+    kind = _kind(error) or _BY_STATUS.get(status, "protocol")
     return fault(kind, f"the model server answered HTTP {status}: {text or 'without a reason'}", status=status)
 
 
-def error_inside(body: str) -> ChatFailed | None:
-    """The error that a stream of status 200 carries in place of a piece of the answer, if it does."""
-    text, kind, code = _error_of(body)
-    if text is None:
+def error_inside(value: object) -> ChatFailed | None:
+    """The error that an answer of status 200 carries in place of a piece of it, if it does."""
+    error = table(value).get("error")
+    if not error:
         return None
-    kind = kind or (_BY_STATUS.get(code, "protocol") if code is not None else "protocol")
-    return fault(kind, f"the model server reported an error in the middle of its answer: {text}", status=code)
+    code = table(error).get("code")
+    status = code if isinstance(code, int) else None
+    kind = _kind(error) or _BY_STATUS.get(status or 0, "protocol")
+    return fault(kind, f"the model server reported an error in place of an answer: {_message(error)}", status=status)
 
 
-def _error_of(body: str) -> tuple[str | None, FailureKind | None, int | None]:
-    """Message, kind and code of ``{"error": {"message": …, "type": …, "code": …}}`` or ``{"error": "…"}``."""
-    try:
-        value: object = json.loads(body)
-    except (ValueError, RecursionError):
-        return body.strip()[:500] or None, None, None
-    error = cast("dict[str, object]", value).get("error") if isinstance(value, dict) else None
-    if isinstance(error, str):
-        return error, None, None
-    if not isinstance(error, dict):
-        return None, None, None
-    table = cast("dict[str, object]", error)
-    code, name = table.get("code"), table.get("type")
-    message = table.get("message")
-    return (
-        message if isinstance(message, str) and message else json.dumps(error)[:500],
-        _BY_TYPE.get(name) if isinstance(name, str) else None,
-        code if isinstance(code, int) else None,
-    )
+def _message(error: object) -> str:
+    """Of ``{"message": …, "type": …, "code": …}``, of plain text, or of something else."""
+    message = error if isinstance(error, str) else table(error).get("message")
+    return message if isinstance(message, str) else json.dumps(error)[:500]
+
+
+def _kind(error: object) -> FailureKind | None:
+    name = table(error).get("type")
+    return _BY_TYPE.get(name) if isinstance(name, str) else None

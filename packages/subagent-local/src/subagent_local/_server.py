@@ -24,7 +24,7 @@ from typing import Any, TextIO
 BATCH = 256
 
 
-def main() -> None:
+def main() -> None:  # pragma: no cover  # runs under -I -S, where coverage cannot start; test_embedded.py runs it
     """Serve until the end of standard input."""
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
@@ -32,14 +32,14 @@ def main() -> None:
         # A name, so that it is not collected: the port closes with the object.
         server = _start(json.loads(sys.stdin.readline()))
     except Exception as error:  # noqa: BLE001  # whatever it is, the parent must hear of it
-        _say(answers, {"error": f"{type(error).__name__}: {error}"})
+        say(answers, {"error": f"{type(error).__name__}: {error}"})
         os._exit(1)
-    _say(answers, {"url": server.listening_address})
+    say(answers, {"url": server.listening_address})
     sys.stdin.read()
     os._exit(0)
 
 
-def _start(config: dict[str, Any]) -> Any:
+def _start(config: dict[str, Any]) -> Any:  # pragma: no cover  # as above
     sys.path.append(config["packages"])
     xllamacpp: Any = import_module("xllamacpp")
     params = xllamacpp.CommonParams()
@@ -47,8 +47,7 @@ def _start(config: dict[str, Any]) -> Any:
     params.n_ctx = config["context"]
     params.n_parallel = 1
     params.n_batch = params.n_ubatch = BATCH
-    if config["threads"]:
-        params.cpuparams.n_threads = params.cpuparams_batch.n_threads = config["threads"]
+    params.cpuparams.n_threads = params.cpuparams_batch.n_threads = config["threads"]
     params.hostnames = ["127.0.0.1"]
     params.port = 0
     params.api_keys = [config["key"]]
@@ -56,10 +55,10 @@ def _start(config: dict[str, Any]) -> Any:
     return xllamacpp.Server(params)
 
 
-def _say(answers: TextIO, message: dict[str, object]) -> None:
+def say(answers: TextIO, message: dict[str, object]) -> None:
     answers.write(json.dumps(message) + "\n")
     answers.flush()
 
 
-if __name__ == "__main__":
+if __name__ == "__main__":  # pragma: no cover  # as above
     main()

@@ -7,15 +7,14 @@ folder itself may point to a local file.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import cast
 from urllib.parse import unquote, urljoin, urlsplit
 
+from subagent_local._json import at, items, parsed, table
 from subagent_local._urls import local_path
 
 ACCEPT = "application/vnd.pypi.simple.v1+json, application/vnd.pypi.simple.v1+html;q=0.2, text/html;q=0.01"
@@ -74,20 +73,13 @@ def _schemes(url: str) -> tuple[str, ...]:
 
 
 def _json_wheels(body: str, url: str) -> Iterator[Wheel]:
-    try:
-        page: object = json.loads(body)
-    except (ValueError, RecursionError) as error:
-        raise ValueError("the index answered with broken JSON") from error
-    files = cast("dict[str, object]", page).get("files") if isinstance(page, dict) else None
-    if not isinstance(files, list):
-        raise ValueError("the index answered with JSON that lists no files")
-    for entry in cast("list[object]", files):
-        if not isinstance(entry, dict):
-            continue
-        table = cast("dict[str, object]", entry)
-        name, link, size, hashes = (table.get(key) for key in ("filename", "url", "size", "hashes"))
+    page = table(parsed(body))
+    if "files" not in page:
+        raise ValueError("the index answered with something else than the JSON of a project")
+    for entry in items(page["files"]):
+        name, link, size = (at(entry, key) for key in ("filename", "url", "size"))
+        digest = at(entry, "hashes", "sha256")
         if isinstance(name, str) and isinstance(link, str):
-            digest = cast("dict[str, object]", hashes).get("sha256") if isinstance(hashes, dict) else None
             yield Wheel(
                 urljoin(url, link).partition("#")[0],
                 name,

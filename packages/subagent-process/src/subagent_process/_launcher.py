@@ -31,6 +31,7 @@ _CHANNEL = 3  # where _supervisor.guard expects its socket
 # A harness without a descriptor, or whose user has too many in flight (ETOOMANYREFS), or whose queue is full: wait
 # and try again.
 _NOT_NOW = {errno.EAGAIN, errno.ETOOMANYREFS, errno.ENOBUFS}
+_SHORTAGES = {errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM}
 _ATTEMPTS = 3
 
 
@@ -58,9 +59,11 @@ class Launcher:
                     os.set_inheritable(_CHANNEL, True)
                 try:
                     self.guard = _spawn_guard(far.fileno())
-                except BaseException:
+                except OSError as error:
                     near.close()
-                    raise
+                    if error.errno in _SHORTAGES:
+                        raise
+                    raise _no_supervisor(error.strerror or str(error)) from error
             self._socket = near
             return near, self.guard
 
@@ -101,10 +104,7 @@ class Launcher:
                 self.retire(sock)
             else:
                 return sock, guard
-        raise errors.ProcessError(
-            f"The supervisor of child processes does not start: {sys.executable} -I -S ended at once,"
-            f" {_ATTEMPTS} times. sys.executable has to be a Python interpreter."
-        )
+        raise _no_supervisor(f"it ended at once, {_ATTEMPTS} times")
 
     def after_fork(self) -> None:
         """In a fork of the harness: close the copies, which changes nothing for the parent, and forget."""
@@ -114,15 +114,23 @@ class Launcher:
         Launcher.__init__(self)  # with a new lock: another thread may have held the old one
 
 
+def _no_supervisor(why: str) -> errors.ProcessError:
+    return errors.ProcessError(
+        f"The supervisor of child processes does not start: {why}. It is run as {sys.executable!r} -I -S:"
+        " sys.executable has to be a Python interpreter."
+    )
+
+
 def _spawn_guard(channel: int) -> int:
     where = str(Path(__file__).parent)
     null = [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in range(3)]
     # An empty environment: no secret of ours can be read in /proc/GUARD/environ.  The interpreter itself may need its
     # library path.
     env = {name: value for name in ("LD_LIBRARY_PATH",) if (value := os.environ.get(name))}
+    executable = sys.executable or "python"  # empty in some embedded interpreters
     return os.posix_spawn(
-        sys.executable,
-        [sys.executable, "-I", "-S", "-c", _BOOT, where, str(os.getpid())],
+        executable,
+        [executable, "-I", "-S", "-c", _BOOT, where, str(os.getpid())],
         env,
         file_actions=[(os.POSIX_SPAWN_DUP2, channel, _CHANNEL), *null],
         setsid=True,

@@ -162,17 +162,12 @@ def cwd_error(program: str, code: int, cwd: str) -> SpawnError:
     )
 
 
-def descriptors_error(program: str, code: int) -> SpawnError:
-    """The error for having no file descriptor left."""
-    if code == _errno.ENFILE:
+def shortage_error(program: str, code: int, limit: int) -> SpawnError:
+    """The error for what this process could not get before anything was started; with its limit of descriptors."""
+    if code == _errno.EMFILE:
+        why = f"no file descriptor is left: the limit (RLIMIT_NOFILE, ulimit -n) is {limit}, and a child takes 5"
+    elif code == _errno.ENFILE:
         why = "the system has no file descriptor left (fs.file-max)"
     else:
-        limit = _soft_limit()
-        why = f"no file descriptor is left: the limit (RLIMIT_NOFILE, ulimit -n) is {limit}, and a child takes 5"
+        why = os.strerror(code)
     return SpawnError(f"{program} could not be started: {why}.", program=program, errno=code)
-
-
-def _soft_limit() -> str:
-    import resource
-
-    return str(resource.getrlimit(resource.RLIMIT_NOFILE)[0])

@@ -60,6 +60,7 @@ class ThrowawayHome:
 
     def __init__(self, root: Path, names: tuple[str, ...]) -> None:
         """Fill a root that was just made."""
+        root.chmod(0o700)  # mkdir's mode is subject to the umask
         found = root.lstat()
         self.root, self.device, self.inode = root, found.st_dev, found.st_ino
         self._folders = (*_FOLDERS.values(), *names)
@@ -67,6 +68,7 @@ class ThrowawayHome:
         _known.add(self)
         for name in self._folders:
             (root / name).mkdir(mode=0o700)
+            (root / name).chmod(0o700)
 
     def __repr__(self) -> str:
         """The path."""

@@ -21,7 +21,7 @@ _HEADER = re.compile(
     r"""(?ix)
     (?P<front>
       \b (?:proxy-)?authorization ["']? \s* [:=] \s* ["']? (?:[a-z]+\s+)?
-    | \b (?:x-)?api[-_]?key ["']? \s* [:=] \s* ["']?
+    | api[-_]?key ["']? \s* [:=] \s* ["']?
     | \b (?:set-)?cookie ["']? \s* : \s* ["']?
     | (?: password | passwd | passphrase | (?:client|app)[-_]?secret | secret[-_]?(?:access[-_]?)?key
         | (?:access|auth|refresh|id)[-_]?token ) ["']? \s* [:=] \s* ["']?

@@ -6,9 +6,10 @@ import errno
 import os
 import shutil
 import socket
+import sys
 import weakref
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 import anyio
@@ -21,6 +22,9 @@ from ._supervisor.protocol import KILL, Request
 from .process import OwnedProcess
 from .report import Ladder
 
+if sys.platform != "win32":
+    import resource
+
 if TYPE_CHECKING:
     from .home import ThrowawayHome
 
@@ -29,7 +33,6 @@ __all__ = ["open_process"]
 _ATTEMPTS = 3
 _BEFORE_ANOTHER = 0.01  # s
 _IN_FLIGHT = 0.002  # s until the kernel has delivered descriptors that are in flight
-_NO_DESCRIPTOR = (errno.EMFILE, errno.ENFILE)
 
 _live: weakref.WeakSet[OwnedProcess] = weakref.WeakSet()
 
@@ -115,7 +118,7 @@ def _request(
         folder = os.path.abspath(where)
     except OSError as error:  # our own working directory was removed
         raise errors.cwd_error(os.fsdecode(arguments[0]), error.errno or 0, where) from error
-    request = Request(arguments, variables, os.fsencode(folder), umask=umask, grace=ladder.term)
+    request = Request(arguments, variables, os.fsencode(folder), umask=umask, files=_soft_limit(), grace=ladder.term)
     if home is not None:
         request.home, request.device, request.inode = os.fsencode(home.root), home.device, home.inode
     return request
@@ -152,6 +155,11 @@ async def _open(request: Request, ladder: Ladder, *, stdin: bool = True) -> Owne
     )
 
 
+def _soft_limit() -> int:
+    """How many descriptors this process may have."""
+    return resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+
+
 def _shown(text: bytes) -> str:
     """A name for messages, which can be printed whatever bytes it has."""
     return text.decode("utf-8", "backslashreplace")
@@ -172,14 +180,23 @@ def _refused(request: Request, code: int, stage: str) -> errors.SpawnError:
     return errors.spawn_error(program, code, path=path, cwd=cwd, resolved=resolved)
 
 
+@contextmanager
+def _shortages_named(program: str) -> Generator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise errors.shortage_error(program, error.errno or 0, _soft_limit()) from error
+
+
 class _Attempt:
     """The descriptors of one attempt, and their end whatever happens."""
 
     def __init__(self, name: str) -> None:
+        self._name = name
         self._ours: list[int] = []
         self._theirs: list[int] = []
         self._sent = False
-        try:
+        with _shortages_named(name):
             self.control = Control()
             try:
                 for reads in (False, True, True):
@@ -189,11 +206,6 @@ class _Attempt:
             except OSError:
                 self.close()
                 raise
-        except OSError as error:
-            if error.errno in _NO_DESCRIPTOR:
-                raise errors.descriptors_error(name, error.errno) from error
-            raise
-        self._name = name
 
     def pipes(self) -> tuple[PipeWriter, PipeReader, PipeReader]:
         stdin, stdout, stderr = self._ours
@@ -203,14 +215,12 @@ class _Attempt:
     async def begin(self, data: bytes, *, stdin: bool) -> tuple[socket.socket, int]:
         """Hand over, send the request, and wait for the answer; who took it."""
         try:
-            if not stdin:
-                self._use_null_device()
-            while (taken := LAUNCHER.hand_over([self.control.far.fileno(), *self._theirs])) is None:  # noqa: ASYNC110
-                await anyio.sleep(_IN_FLIGHT)  # the kernel says nothing when it has delivered them
-        except OSError as error:
-            if error.errno in _NO_DESCRIPTOR:
-                raise errors.descriptors_error(self._name, error.errno) from error
-            raise
+            with _shortages_named(self._name):
+                if not stdin:
+                    self._use_null_device()
+                fds = [self.control.far.fileno(), *self._theirs]
+                while (taken := LAUNCHER.hand_over(fds)) is None:  # noqa: ASYNC110
+                    await anyio.sleep(_IN_FLIGHT)  # the kernel says nothing when it has delivered them
         finally:
             self._close_theirs()
         status = self.control.status

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         seam_subject,
     )
     from subagent_testing.errors import BrokenPromise, BrokenPromises, NotApplicable
+    from subagent_testing.family import Family
     from subagent_testing.leaks import Snapshot, private_temp
     from subagent_testing.scripted import Scripted
 
@@ -32,6 +33,7 @@ _HOMES: Final = {
     "BrokenPromise": "errors",
     "BrokenPromises": "errors",
     "Check": "conformance",
+    "Family": "family",
     "NotApplicable": "errors",
     "Promise": "_promise",
     "Report": "conformance",
@@ -51,6 +53,7 @@ __all__ = [
     "BrokenPromise",
     "BrokenPromises",
     "Check",
+    "Family",
     "NotApplicable",
     "Promise",
     "Report",

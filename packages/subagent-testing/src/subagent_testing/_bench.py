@@ -11,7 +11,7 @@ import sys
 import threading
 import traceback
 from contextlib import suppress
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import anyio
 
@@ -66,7 +66,7 @@ def _on_a_loop(promise: Promise, backend: Backend, subject: Subject) -> None:
 
     async def body() -> None:
         if backend == "asyncio":
-            asyncio.get_running_loop().set_exception_handler(lambda _, context: said.append(_told(context)))
+            asyncio.get_running_loop().set_exception_handler(lambda _, context: said.append(_heard(context)))
         before = loop_tasks()
         with anyio.fail_after(subject.patience):
             await promise.keep(subject)
@@ -90,13 +90,19 @@ def _on_a_loop(promise: Promise, backend: Backend, subject: Subject) -> None:
     for exc in raised:
         if isinstance(exc, BrokenPromise | NotApplicable):
             raise exc
-        raise BrokenPromise(promise.name, backend, _told({"exception": exc})) from exc
+        raise BrokenPromise(promise.name, backend, _said(exc)) from exc
     if said:
         raise BrokenPromise(promise.name, backend, f"the event loop was told of an error: {'; '.join(said)}")
 
 
-def _told(context: dict[str, Any]) -> str:
+def _heard(context: dict[str, Any]) -> str:
     exc = context.get("exception")
+    return _said(exc) if isinstance(exc, BaseException) else str(context.get("message"))
+
+
+def _said(exc: BaseException) -> str:
+    if isinstance(exc, BaseExceptionGroup):
+        return "; ".join(map(_said, cast("BaseExceptionGroup[BaseException]", exc).exceptions))
     if isinstance(exc, TimeoutError) and not str(exc):
         return "it took too long"
-    return f"{type(exc).__name__}: {exc}" if exc is not None else str(context.get("message"))
+    return str(exc) if type(exc) is AssertionError else f"{type(exc).__name__}: {exc}"

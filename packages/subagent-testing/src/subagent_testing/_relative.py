@@ -2,14 +2,14 @@
 
     python -I -S _relative.py SOCKET leader[:TRAIT,…] NAME[:TRAIT,…] …
 
-Standard library only, and only what starts quickly: a family is eight interpreters.  Each member connects to SOCKET, says `NAME PID`,
-and obeys lines: `ping` is answered with `pong`, `exit CODE` ends it, `stop` stops it (SIGSTOP to itself).  The end of the
-socket ends it too, so that nothing outlives the test run.
+Standard library only, and only what starts quickly: a family is eight interpreters.  Each member connects to SOCKET,
+says `NAME PID`, and obeys lines: `ping N` is answered with `pong N`, `exit CODE` ends it, `stop` stops it (SIGSTOP
+to itself).  The end of the socket ends it too, so that nothing outlives the test run.
 
 Traits, in the order in which they are applied: `group` a process group of its own; `session` a session of its own;
-`orphan` forked twice, so that init or a subreaper adopts it; `quiet` standard streams on the null device (otherwise it holds
-the leader's pipes open); `bare` an empty environment; `deaf` ignores SIGTERM, SIGINT and SIGHUP; `hops` every millisecond in
-a fresh process and session, the old one gone.
+`orphan` forked twice, so that init or a subreaper adopts it; `quiet` standard streams on the null device (otherwise it
+holds the leader's pipes open); `bare` an empty environment; `deaf` ignores SIGTERM, SIGINT and SIGHUP; `hops` every
+millisecond in a fresh process and session, the old one gone.
 """
 # pragma: exclude file (coverage cannot start under -I -S; every line runs in tests/testing/test_family.py)
 
@@ -27,7 +27,7 @@ DEAF_TO = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 def start(path: str, member: str) -> None:
     """Fork a relative and make it what its traits say; returns in the leader only."""
-    name, traits = parse(member)
+    _, traits = parse(member)
     child = os.fork()
     if child:
         if "orphan" in traits:  # the one between exits at once
@@ -69,15 +69,21 @@ def live(path: str, member: str) -> None:
                 os._exit(0)
             os.setsid()
             continue
-        order = line.recv(64).split()
-        if not order:
+        heard = line.recv(64)
+        if not heard:
             os._exit(0)
-        if order[0] == b"exit":
-            os._exit(int(order[1]))
-        if order[0] == b"stop":
-            os.kill(os.getpid(), signal.SIGSTOP)
-        else:
-            line.sendall(b"pong\n")
+        for order in heard.splitlines():
+            obey(line, *order.split())
+
+
+def obey(line: socket.socket, order: bytes, number: bytes = b"") -> None:
+    """Do what the test says."""
+    if order == b"exit":
+        os._exit(int(number))
+    if order == b"stop":
+        os.kill(os.getpid(), signal.SIGSTOP)
+    else:
+        line.sendall(b"pong %s\n" % number)
 
 
 def main() -> None:

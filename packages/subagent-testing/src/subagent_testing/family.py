@@ -5,8 +5,8 @@
             await family.grow()
         assert await family.survivors() == ()
 
-Each member holds a socket whose other end is ours.  The kernel closes it when the member dies, and only then: its end is
-proof of death that no look at a process list can give, and an answer on it is proof of life.  Whoever stops this
+Each member holds a socket whose other end is ours.  The kernel closes it when the member dies, and only then: its end
+is proof of death that no look at a process list can give, and an answer on it is proof of life.  Whoever stops this
 program ends the family with it: its members end with the socket.
 
 Trap: members of a family that is stopped (SIGSTOP) answer nothing and live; so whoever has not ended counts as alive.
@@ -45,11 +45,14 @@ EXTRAS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "pipe-holder": ("session", "orphan"),
     }
 )
-"""More that a family may have: one in a fresh session and process every millisecond, and a daemon that keeps the pipes."""
+"""More: one that is in a fresh session and process every millisecond, and a daemon that keeps the leader's pipes."""
 
 _PROGRAM: Final = Path(__file__).with_name("_relative.py")
 _LONGEST: Final = 100
 """Bytes that a socket's path may have: 103 on macOS, 107 on Linux."""
+
+_ANSWER: Final = 5.0
+"""Seconds after which a member that does not answer is taken for stopped."""
 
 
 class Family:
@@ -79,6 +82,7 @@ class Family:
             *(f"{name}:{','.join(traits)}" for name, traits in members.items()),
         )
         self.pids: dict[str, int] = {}
+        self._asked = 0
         self._lines: dict[str, socket.socket] = {}
         self._door = socket.socket(socket.AF_UNIX)
         self._door.setblocking(False)
@@ -110,26 +114,70 @@ class Family:
                 await anyio.wait_readable(self._door)
                 line, _ = self._door.accept()
                 line.setblocking(False)
-                name, pid = (await _receive(line, until=b"\n")).split()
+                name, pid = (await _hear(line)).split()  # one write of a few bytes on a local socket comes whole
                 self._lines[name.decode()] = line
                 self.pids[name.decode()] = int(pid)
         if missing := [name for name in self._waited if name not in self._lines]:
             raise TimeoutError(f"the family has not grown within {within:g} s: {', '.join(missing)} did not come")
 
     async def survivors(self, *, within: float = 10.0) -> tuple[str, ...]:
-        """Who still lives: waits until everybody has ended, at most so many seconds, and then asks the others."""
-        alive = set(self._lines)
+        """Who lives: waits until all have ended, at most so many seconds, then asks the others.
+
+        Empty as soon as nobody is left.  A member that neither ended nor answers (it was stopped) lives.
+        """
+        ended: set[str] = set()
 
         async def mourn(name: str) -> None:
-            while await _receive(self._lines[name]):  # a `pong` of an earlier question
-                pass
-            alive.discard(name)
+            await self._end(name)
+            ended.add(name)
 
-        with anyio.move_on_after(within):
-            async with anyio.create_task_group() as tasks:
-                for name in self._lines:
-                    tasks.start_soon(mourn, name)
-        for name in tuple(alive):
-            if not await self.answers(name, within=0.0) and await self._ended(name):
-                alive.discard(name)
-        return tuple(name for name in self._lines if name in alive)
+        async def ask(name: str) -> None:
+            if await self.answers(name) is None:
+                ended.add(name)
+
+        for wait, bound in ((mourn, within), (ask, 2 * _ANSWER)):
+            with anyio.move_on_after(bound):
+                async with anyio.create_task_group() as tasks:
+                    for name in self._lines.keys() - ended:
+                        tasks.start_soon(wait, name)
+        return tuple(name for name in self._waited if name in self._lines.keys() - ended)
+
+    async def answers(self, name: str) -> bool | None:
+        """Whether a member answers: True, False (it lives, and is stopped or very slow), None (it has ended)."""
+        self._asked += 1
+        word, heard = f"pong {self._asked}\n".encode(), b""  # a late answer to an earlier question proves nothing
+        self.tell(name, f"ping {self._asked}")
+        with anyio.move_on_after(_ANSWER):
+            while word not in heard:
+                if not (more := await _hear(self._lines[name])):
+                    return None
+                heard += more
+            return True
+        return False
+
+    def tell(self, name: str, order: str) -> None:
+        """Give a member an order: `exit CODE`, or `stop` (SIGSTOP to itself); without effect when it has ended."""
+        with suppress(OSError):
+            self._lines[name].send(f"{order}\n".encode())
+
+    async def exit_leader(self, code: int = 0, *, within: float = 10.0) -> None:
+        """Make the leader exit by itself, and wait for its end.
+
+        Raises:
+            TimeoutError: it did not end within so many seconds.
+        """
+        self.tell("leader", f"exit {code}")
+        with anyio.fail_after(within):
+            await self._end("leader")
+
+    async def _end(self, name: str) -> None:
+        while await _hear(self._lines[name]):
+            pass
+
+
+async def _hear(line: socket.socket) -> bytes:
+    """The next bytes; none at the end, also when the other side ended with something unread."""
+    await anyio.wait_readable(line)
+    with suppress(ConnectionResetError):
+        return line.recv(64)
+    return b""

@@ -11,6 +11,7 @@ import asyncio
 import gc
 import os
 import re
+import sys
 import tempfile
 import threading
 import time
@@ -18,11 +19,14 @@ from collections import Counter
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
 import anyio
 import anyio.lowlevel
+
+from subagent_process import ProcessError, run_command
 
 _PROC: Final = Path("/proc/self")
 _IDLE: Final = re.compile(r"Trio thread \d+")
@@ -84,20 +88,41 @@ def children() -> list[int]:
     return sorted(pids)
 
 
+@cache
+def warm_up() -> None:
+    """Start what a program starts once and keeps, so that it is no leak: the supervisor of its child processes."""
+
+    async def run_one() -> None:
+        with suppress(ProcessError):  # whoever needs a process will hear of it
+            await run_command([sys.executable, "-I", "-S", "-c", ""], env={}, timeout=30.0)
+
+    thread = threading.Thread(target=anyio.run, args=[run_one], name="subagent-testing warm-up")
+    thread.start()
+    thread.join()
+
+
+@contextmanager
+def environment(name: str, value: str) -> Generator[None]:
+    """Set a variable of this program's environment meanwhile."""
+    before = {name: os.environ[name]} if name in os.environ else {}
+    os.environ[name] = value
+    try:
+        yield
+    finally:
+        del os.environ[name]
+        os.environ.update(before)
+
+
 @contextmanager
 def private_temp() -> Generator[Path]:
     """Give this program and its children a temporary folder of their own, with a short path; remove it afterwards."""
-    before, variable = tempfile.tempdir, os.environ.get("TMPDIR")
-    with tempfile.TemporaryDirectory(prefix="st-", ignore_cleanup_errors=True) as name:
-        tempfile.tempdir = os.environ["TMPDIR"] = name
+    before = tempfile.tempdir
+    with tempfile.TemporaryDirectory(prefix="st-", ignore_cleanup_errors=True) as name, environment("TMPDIR", name):
+        tempfile.tempdir = name
         try:
             yield Path(name)
         finally:
             tempfile.tempdir = before
-            if variable is None:
-                del os.environ["TMPDIR"]
-            else:
-                os.environ["TMPDIR"] = variable
 
 
 def loop_tasks() -> dict[int, str]:

@@ -23,6 +23,7 @@ import anyio.lowlevel
 from subagents import (
     Failure,
     Link,
+    NoticeEvent,
     PermissionRequest,
     Provider,
     Result,
@@ -101,13 +102,14 @@ def completes(output: str = "done", *, pieces: int = 1) -> Script:
 
 
 def lasts(teardown: Callable[[], object] | None = None) -> Script:
-    """Accepts, says one thing, and works until it is stopped; then tears down in several awaits, behind a shield.
+    """Starts up, accepts, and works until it is stopped; then tears down in several awaits, behind a shield.
 
     Args:
         teardown: called at the end of the teardown.
     """
 
     async def script(task: Task, link: Link) -> None:
+        link.emit(NoticeEvent("loading", "loading"))
         link.ready()
         link.emit(TextEvent("working", "m1"))
         await _until_stopped(teardown)

@@ -12,8 +12,6 @@ import os
 import stat
 import time
 
-_OPEN = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-
 
 class _NotOursError(Exception):
     """Another folder, or a link, stands at the path now."""
@@ -45,7 +43,7 @@ def _attempt(path: str | bytes, device: int, inode: int) -> None:
     if not stat.S_ISDIR(found.st_mode) or (found.st_dev, found.st_ino) != (device, inode):
         raise _NotOursError
     _repair(None, path, found.st_mode)
-    root = os.open(path, _OPEN)
+    root = _open(path)
     try:
         opened = os.fstat(root)
         if (opened.st_dev, opened.st_ino) != (device, inode):
@@ -68,13 +66,17 @@ def _repair(parent: int | None, name: str | bytes, mode: int) -> None:
             os.close(fd)
 
 
+def _open(name: str | bytes, parent: int | None = None) -> int:
+    return os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
+
+
 def _empty(root: int) -> None:
     """Remove what is in the folder; what refuses is passed over, and the last refusal is raised at the end."""
     stamp, moved, refusal = f".removing-{time.monotonic_ns():x}", 0, None
     pending = [""]  # names below root; "" is the root itself
     while pending:
         name = pending.pop()
-        folder = os.open(name, _OPEN, dir_fd=root) if name else os.dup(root)
+        folder = _open(name, root) if name else os.dup(root)
         try:
             with os.scandir(folder) as listing:
                 entries = list(listing)

@@ -9,6 +9,7 @@ session, and every keeper is.
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import socket
 import time
@@ -44,6 +45,9 @@ def main(harness: int) -> None:
     close_others({CHANNEL})
     os.set_inheritable(CHANNEL, False)
     os.chdir("/")
+    # The warden holds a descriptor per run; a harness may start it while it has few, and raise its limit later.
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    quiet(resource.setrlimit, resource.RLIMIT_NOFILE, (hard, hard))
     become_subreaper(b"guard")
     pidfd = quiet(os.pidfd_open, harness)
     if os.getppid() != harness:

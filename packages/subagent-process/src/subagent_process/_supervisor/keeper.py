@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import resource
 import signal
 import time
 
@@ -48,11 +49,21 @@ def start(request: protocol.Request, stdio: Sequence[int]) -> tuple[int, bytes]:
         stage = b"exec"
         if request.umask >= 0:
             os.umask(request.umask)
+        limit_files(request.files)
         return _spawn(candidates(request.argv[0], request.env), request, stdio), b""
     except OSError as error:
         return 0, b"%d %s" % (error.errno or 0, stage)
     finally:
         os.chdir("/")  # a supervisor that stood in the cwd would keep its file system busy
+
+
+def limit_files(soft: int) -> None:
+    """Give the child the limit that the harness has now; ours was raised as far as it goes (``guard``)."""
+    with_hard = (soft, resource.getrlimit(resource.RLIMIT_NOFILE)[1])
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, with_hard)
+    except (OSError, ValueError):  # beyond our hard limit: the harness has raised its own since
+        return
 
 
 def _spawn(files: list[bytes], request: protocol.Request, stdio: Sequence[int]) -> int:
@@ -100,6 +111,11 @@ def exited(leader: int) -> int | None:
         os.waitpid(info.si_pid, 0)
 
 
+def reaped(pid: int) -> bool:
+    """Whether this child had ended by itself; it is gone then."""
+    return quiet(os.waitpid, pid, os.WNOHANG) != (0, 0)
+
+
 def sweep(leader: int, waker: int, deadline: float) -> tuple[int, bool]:
     """Kill every descendant, reap the leader last: how many were killed, and whether ECHILD proved them gone.
 
@@ -108,14 +124,12 @@ def sweep(leader: int, waker: int, deadline: float) -> tuple[int, bool]:
     seen: set[int] = set()
     poll, pause, held = poller((waker,)), 1, True
     while time.monotonic() < deadline:
+        rest = [pid for pid in children() or () if not (held and pid == leader) and not reaped(pid)]
+        seen.update(rest)
         if held:
             quiet(os.killpg, leader, KILL)
-        known = children()
-        rest = [pid for pid in known or () if pid != leader or not held]
         for pid in rest:
             quiet(os.kill, pid, KILL)
-            quiet(os.waitpid, pid, os.WNOHANG)
-        seen.update(rest)
         if not rest:
             if held:
                 quiet(os.waitpid, leader, 0)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 HANDLED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER, linux/prctl.h
 _NAME = 15  # PR_SET_NAME
+_prctl = ctypes.CDLL(None).prctl  # looked up once, before the forks: it takes longer than a fork
 
 
 def quiet(function: Callable[..., T], *args: object) -> T | None:
@@ -36,9 +37,8 @@ def become_subreaper(name: bytes) -> bool:
 
     The flag is not inherited by fork: each supervisor asks for itself.
     """
-    prctl = ctypes.CDLL(None).prctl
-    prctl(_NAME, name, 0, 0, 0)
-    return prctl(_SUBREAPER, 1, 0, 0, 0) == 0
+    _prctl(_NAME, name, 0, 0, 0)
+    return _prctl(_SUBREAPER, 1, 0, 0, 0) == 0
 
 
 def tell(channel: int, text: bytes) -> None:

@@ -26,7 +26,7 @@ TERM, KILL = b"T", b"K"
 class Request:
     """What a keeper needs to start and end one tree.  Bytes throughout: arguments and environments are bytes."""
 
-    __slots__ = ("argv", "cwd", "device", "env", "grace", "home", "inode", "umask")
+    __slots__ = ("argv", "cwd", "device", "env", "files", "grace", "home", "inode", "umask")
 
     def __init__(
         self,
@@ -35,25 +35,35 @@ class Request:
         cwd: bytes,
         *,
         umask: int,
+        files: int,
         grace: float,
         home: bytes = b"",
         device: int = 0,
         inode: int = 0,
     ) -> None:
-        """Grace is in seconds; device and inode say which folder ``home`` was when it was made."""
+        """``files`` is the soft RLIMIT_NOFILE, ``grace`` in seconds; device and inode say which folder home is."""
         self.argv, self.env, self.cwd = argv, env, cwd
-        self.umask, self.grace = umask, grace
+        self.umask, self.files, self.grace = umask, files, grace
         self.home, self.device, self.inode = home, device, inode
 
     def encode(self) -> bytes:
         r"""The bytes for the keeper.
 
-        ``b"SIZE ARGC ENVC GRACE_MS UMASK DEVICE INODE\n"``, then SIZE bytes: arguments, NAME=VALUE pairs,
+        ``b"SIZE ARGC ENVC GRACE_MS UMASK FILES DEVICE INODE\n"``, then SIZE bytes: arguments, NAME=VALUE pairs,
         cwd and home, joined by NUL.
         """
         pairs = [name + b"=" + value for name, value in self.env.items()]
         body = b"\0".join([*self.argv, *pairs, self.cwd, self.home])
-        numbers = (len(body), len(self.argv), len(pairs), int(self.grace * 1000), self.umask, self.device, self.inode)
+        numbers = (
+            len(body),
+            len(self.argv),
+            len(pairs),
+            int(self.grace * 1000),
+            self.umask,
+            self.files,
+            self.device,
+            self.inode,
+        )
         return b" ".join(b"%d" % number for number in numbers) + b"\n" + body
 
     @classmethod
@@ -62,7 +72,7 @@ class Request:
         head, found, rest = data.partition(b"\n")
         if not found:
             return None
-        size, argc, envc, grace, umask, device, inode = map(int, head.split())
+        size, argc, envc, grace, umask, files, device, inode = map(int, head.split())
         if len(rest) < size:
             return None
         items = rest[:size].split(b"\0")
@@ -71,5 +81,7 @@ class Request:
             name, _, value = pair.partition(b"=")
             env[name] = value
         cwd, home = items[argc + envc :]
-        request = cls(items[:argc], env, cwd, umask=umask, grace=grace / 1000, home=home, device=device, inode=inode)
+        request = cls(
+            items[:argc], env, cwd, umask=umask, files=files, grace=grace / 1000, home=home, device=device, inode=inode
+        )
         return request, rest[size:]

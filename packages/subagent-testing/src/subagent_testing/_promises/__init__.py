@@ -43,7 +43,7 @@ PROVIDER: Final[tuple[Promise, ...]] = (
     Promise(starting.cancelled_while_entering_it_is_aborted),
     Promise(starting.a_caller_cancelled_while_entering_leaves_nothing),
     Promise(starting.raw_cancels_while_entering_leave_nothing),
-    Promise(stopping.cancelled_it_is_aborted_at_once),
+    Promise(stopping.cancelled_it_is_aborted),
     Promise(stopping.cancelled_from_a_thread_it_is_aborted),
     Promise(stopping.cancelled_twice_or_after_the_end_nothing_changes),
     Promise(stopping.leaving_stops_it),

@@ -59,8 +59,7 @@ async def cancelled_in_the_callback_it_is_aborted(subject: Subject) -> None:
 
     async def answer(request: PermissionRequest) -> str:
         runs[0].cancel("the person pressed stop")
-        await anyio.sleep_forever()
-        return "allow"
+        return await anyio.sleep_forever() or "allow"
 
     runs.append(subject.start("ask_task", permission=answer))  # pyright: ignore[reportArgumentType]
     async with runs[0] as run:

@@ -36,9 +36,10 @@ async def a_reader_that_keeps_up_loses_nothing(subject: Subject) -> None:
 
 async def two_bursts_at_once_lose_nothing(subject: Subject) -> None:
     """The same for two runs at once."""
+    runs = [subject.start("burst_task") for _ in range(2)]
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(_follow, subject.start("burst_task"))
-        tasks.start_soon(_follow, subject.start("burst_task"))
+        for run in runs:
+            tasks.start_soon(_follow, run)
 
 
 async def a_reader_that_sleeps_is_bounded_and_told(subject: Subject) -> None:

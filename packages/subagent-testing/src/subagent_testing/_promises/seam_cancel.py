@@ -40,10 +40,12 @@ async def _held(stop: Callable[[Run], object]) -> None:
 
     provider = Scripted(script)
     async with provider.start("x") as run:
-        stop(run)
-        expect_equal((await run.result()).stop_reason, "aborted", "the verdict")
-        expect_equal(provider.ended, 0, "how often drive has ended")
-        release.set()
+        try:
+            stop(run)
+            expect_equal((await run.result()).stop_reason, "aborted", "the verdict")
+            expect_equal(provider.ended, 0, "how often drive has ended")
+        finally:
+            release.set()
         await run.closed()  # before the context is left, which would cancel once more
         expect_equal(provider.ended, 1, "how often drive has ended when the run is closed")
 

@@ -103,8 +103,8 @@ async def a_reader_begins_at_the_beginning() -> None:
             told: list[Event] = []
             with anyio.move_on_after(0.05):
                 await _read(run, told)
-            expect_equal([e.type for e in told], ["started", "text"], "told")
-    expect_equal([e.type async for e in run.events()], ["started", "text"], "told after the end")
+            expect_equal([e.type for e in told], ["notice", "started", "text"], "told")
+    expect_equal([e.type async for e in run.events()], ["notice", "started", "text"], "told after the end")
 
 
 async def one_huge_event_is_told() -> None:
@@ -113,7 +113,6 @@ async def one_huge_event_is_told() -> None:
     async def script(task: Task, link: Link) -> None:
         link.ready()
         link.emit(TextEvent("x" * 12_000_000, "m1"))
-        await anyio.lowlevel.checkpoint()
         link.emit(TextEvent("end", "m2"))
         link.finish(Result.completed("done"))
 

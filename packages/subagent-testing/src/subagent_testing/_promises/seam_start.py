@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from contextlib import suppress
 
 import anyio
@@ -10,6 +9,7 @@ import anyio
 from subagent_testing import scripted
 from subagent_testing._promise import expect, expect_equal
 from subagent_testing._promises.publication import VALUES
+from subagent_testing.leaks import environment
 from subagent_testing.scripted import Scripted
 from subagents import Failure, Link, NoticeEvent, Result, StartError, SubagentError, Task
 
@@ -98,16 +98,9 @@ async def a_run_is_entered_once() -> None:
 async def a_delegates_delegate_is_refused() -> None:
     """Inside a delegated agent nothing is started by default: entering is a `StartError` of kind `policy`."""
     provider = Scripted(scripted.completes())
-    before = os.environ.get("SUBAGENT_DEPTH")
-    os.environ["SUBAGENT_DEPTH"] = "1"
-    try:
+    with environment("SUBAGENT_DEPTH", "1"):
         run = provider.start("x")
         allowed = Scripted(scripted.completes(), max_depth=2).start("x")
-    finally:
-        if before is None:
-            del os.environ["SUBAGENT_DEPTH"]
-        else:
-            os.environ["SUBAGENT_DEPTH"] = before
     try:
         async with run:
             expect(False, "entering returned")

@@ -19,9 +19,11 @@ async def a_verdict_is_there_while_teardown_is_held() -> None:
     release = anyio.Event()
     provider = Scripted(scripted.lingers(until=release))
     async with provider.start("x") as run:
-        expect((await run.result()).ok, "it did not complete")
-        expect_equal(provider.ended, 0, "how often drive has ended")
-        release.set()
+        try:
+            expect((await run.result()).ok, "it did not complete")
+            expect_equal(provider.ended, 0, "how often drive has ended")
+        finally:
+            release.set()
         expect((await run.closed()).ok, "it did not complete")
         expect_equal(provider.ended, 1, "how often drive has ended when the run is closed")
 

@@ -1,0 +1,313 @@
+"""One conversation with a server, against a scripted one: what counts as an answer, and what each failure is called."""
+
+from __future__ import annotations
+
+import json
+import threading
+from dataclasses import dataclass, field
+from typing import Any
+
+import anyio
+import httpx
+import pytest
+from local_kit import Reply, Site
+
+from subagent_local._chat import Answer, ask, chat_body
+from subagent_local._faults import ChatFailed
+from subagent_local._window import Window, measure
+from subagents import Event, Failure, NoticeEvent, TextEvent, ThoughtEvent, Usage
+
+pytestmark = pytest.mark.anyio
+CHAT = "/v1/chat/completions"
+
+
+def chunk(text: str | None = None, *, finish: str | None = None, **more: Any) -> str:
+    delta = {} if text is None else {"content": text}
+    return json.dumps({"choices": [{"index": 0, "finish_reason": finish, "delta": delta}], **more})
+
+
+def sse(*events: str, done: bool = True) -> bytes:
+    return "".join(f"data: {event}\n\n" for event in (*events, *(["[DONE]"] if done else []))).encode()
+
+
+def stream(*events: str, done: bool = True, **more: Any) -> Reply:
+    return Reply(sse(*events, done=done), headers={"Content-Type": "text/event-stream"}, length=False, **more)
+
+
+@dataclass
+class Talk:
+    """What came of one conversation."""
+
+    answer: Answer = field(default_factory=Answer)
+    events: list[Event] = field(default_factory=list[Event])
+    accepted: int = 0
+    failure: Failure | None = None
+
+
+async def talk(site: Site, reply: Reply, *, stall: float = 10.0, body: dict[str, object] | None = None) -> Talk:
+    site.scripts[CHAT] = reply
+    result = Talk()
+
+    def accept() -> None:
+        result.accepted += 1
+
+    async with httpx.AsyncClient(base_url=site.url, timeout=None, trust_env=False) as client:
+        with anyio.fail_after(20):
+            try:
+                await ask(client, body or {}, result.answer, stall=stall, accepted=accept, emit=result.events.append)
+            except ChatFailed as error:
+                result.failure = error.failure
+    return result
+
+
+USAGE = json.dumps(
+    {
+        "choices": [],
+        "usage": {"prompt_tokens": 7, "completion_tokens": 2, "prompt_tokens_details": {"cached_tokens": 3}},
+    }
+)
+
+
+async def test_an_answer_comes_in_pieces_with_its_usage(site: Site) -> None:
+    role = json.dumps({"choices": [{"index": 0, "delta": {"role": "assistant", "content": None}}]})
+    result = await talk(site, stream(role, chunk("Hel"), chunk("lo"), chunk(finish="stop"), USAGE))
+    assert result.failure is None
+    assert (result.answer.text, result.answer.finish) == ("Hello", "stop")
+    assert result.answer.usage == Usage(7, 2, 3)
+    assert result.events == [TextEvent("Hel"), TextEvent("lo")]
+    assert result.accepted == 5
+
+
+async def test_the_progress_of_a_long_prompt_is_told_and_that_of_a_short_one_is_not(site: Site) -> None:
+    progress = [chunk(prompt_progress={"total": total, "processed": 256}) for total in (4000, 40)]
+    result = await talk(site, stream(*progress, chunk("x", finish="stop")))
+    data = {"done": 256, "total": 4000, "unit": "tokens"}
+    assert result.events == [NoticeEvent("the model reads the prompt", "progress", data=data), TextEvent("x")]
+
+
+@pytest.mark.parametrize("name", ["reasoning_content", "reasoning"])
+async def test_reasoning_is_a_thought_and_no_part_of_the_answer(site: Site, name: str) -> None:
+    thought = json.dumps({"choices": [{"delta": {name: "hmm"}}]})
+    result = await talk(site, stream(thought, chunk("4", finish="stop")))
+    assert result.events == [ThoughtEvent("hmm"), TextEvent("4")]
+    assert (result.answer.text, result.answer.thought) == ("4", True)
+
+
+async def test_what_is_not_known_passes_and_is_counted(site: Site) -> None:
+    odd = ['{"object": "x"}', '{"choices": 5}', '{"choices": ["x"]}', '{"choices": [], "usage": null}']
+    result = await talk(site, stream(*odd, chunk("a", finish="eos"), '{"usage": {"prompt_tokens": "many"}}'))
+    assert (result.answer.text, result.answer.finish, result.answer.unknown) == ("a", "eos", 4)
+    assert result.answer.usage == Usage()
+
+
+async def test_after_the_word_of_the_end_nothing_that_breaks_takes_the_answer_back(site: Site) -> None:
+    for reply in (
+        stream(chunk("a", finish="stop"), done=False),
+        stream(chunk("a", finish="stop"), done=False, cut=10_000, hold=threading.Event()),
+        Reply(sse(chunk("a", finish="stop")), cut=len(sse(chunk("a", finish="stop"))) - 5),
+    ):
+        result = await talk(site, reply, stall=0.3)
+        assert (result.failure, result.answer.text) == (None, "a")
+
+
+async def test_what_comes_after_done_is_left_unread(site: Site) -> None:
+    body = sse(chunk("a", finish="stop")) + sse(*[chunk("b")] * 50)
+    result = await talk(site, Reply(body, chunked=True))
+    assert (result.failure, result.answer.text) == (None, "a")
+
+
+HALF = '{"name": "ab'
+FAULTS: dict[str, tuple[Reply, str, str]] = {
+    "no word of the end": (stream(chunk(HALF), done=False), "protocol", "before the model server said that the answer"),
+    "done without the word of the end": (
+        stream(chunk(HALF)),
+        "protocol",
+        "before the model server said that the answer",
+    ),
+    "a cut stream": (
+        Reply(sse(chunk(HALF), chunk(HALF)), cut=100),
+        "network",
+        "the connection to the model server broke",
+    ),
+    "HTTP 500": (
+        Reply(b'{"error": {"code": 500, "message": "does not match the expected peg-native format"}}', 500),
+        "protocol",
+        "HTTP 500: does not match the expected peg-native format",
+    ),
+    "HTTP 500 in words": (Reply(b"Internal Server Error", 500), "protocol", "HTTP 500: Internal Server Error"),
+    "HTTP 502 with a wall of text": (Reply(b"x" * 200_000, 502), "protocol", "HTTP 502: xxx"),
+    "HTTP 503 while it loads": (
+        Reply(b'{"error": {"code": 503, "message": "Loading model", "type": "unavailable_error"}}', 503),
+        "overload",
+        "Loading model",
+    ),
+    "HTTP 401": (
+        Reply(b'{"error": {"code": 401, "message": "Invalid API Key", "type": "authentication_error"}}', 401),
+        "auth",
+        "Invalid API Key",
+    ),
+    "HTTP 404 of an unknown model": (Reply(b'{"error": "model \'x\' not found"}', 404), "model", "model 'x' not found"),
+    "HTTP 429": (Reply(b"{}", 429), "overload", "HTTP 429: {}"),
+    "HTTP 400 of a prompt that is too long": (
+        Reply(
+            b'{"error": {"code": 400, "message": "request (9018 tokens) exceeds the available context size",'
+            b' "type": "exceed_context_size_error"}}',
+            400,
+        ),
+        "model",
+        "9018 tokens",
+    ),
+    "HTTP 204": (Reply(b"", 204), "protocol", "HTTP 204: without a reason"),
+    "an error inside a 200": (
+        stream(chunk("a"), '{"error": {"code": 500, "message": "out of memory", "type": "server_error"}}'),
+        "protocol",
+        "in place of an answer: out of memory",
+    ),
+    "an error of another shape inside a 200": (stream('{"error": {"why": 1}}'), "protocol", '{"why": 1}'),
+    "an error as text inside a 200": (stream('{"error": "gone"}'), "protocol", "gone"),
+    "an overload inside a 200": (stream('{"error": {"code": 429, "message": "busy"}}'), "overload", "busy"),
+    "a 200 that is one error": (
+        Reply(b'{"error": {"message": "no such model", "type": "not_found_error"}}'),
+        "model",
+        "no such model",
+    ),
+    "a 200 that is a page": (
+        Reply(b"<html>hello</html>", headers={"Content-Type": "text/html"}),
+        "protocol",
+        "answered with text/html, not with an event stream",
+    ),
+    "a 200 without anything": (Reply(b""), "protocol", "answered with no Content-Type"),
+    "rubbish": (stream("certainly!"), "protocol", "no piece of an answer: 'certainly!'"),
+    "half a piece": (stream('{"choices": ['), "protocol", "no piece of an answer"),
+    "a list": (stream("[1, 2]"), "protocol", "no piece of an answer"),
+    "deep nesting": (stream("[" * 200_000), "protocol", "no piece of an answer"),
+    "an event without end": (Reply(b"data: " + b"x" * (17 << 20)), "protocol", "an event of more than"),
+    "an answer without end": (stream(*[chunk("x" * (4 << 20))] * 5), "protocol", "characters and no end"),
+}
+
+
+@pytest.mark.parametrize("case", FAULTS)
+async def test_a_failure_has_a_kind_and_a_reason(site: Site, case: str) -> None:
+    reply, kind, reason = FAULTS[case]
+    result = await talk(site, reply)
+    assert result.failure is not None
+    assert (result.failure.kind, result.failure.stage) == (kind, "run")
+    assert reason in result.failure.message
+    assert result.failure.http_status in (None, 429, 500, reply.status)
+    assert result.failure.retryable == (kind in ("overload", "timeout", "network"))
+
+
+async def test_a_connection_that_nobody_takes_is_a_network_failure(unused_port: int) -> None:
+    async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{unused_port}", timeout=None, trust_env=False) as client:
+        with anyio.fail_after(10), pytest.raises(ChatFailed) as caught:
+            await ask(client, {}, Answer(), stall=5, accepted=lambda: None, emit=print)
+    assert caught.value.failure.kind == "network"
+
+
+async def test_a_server_that_hangs_is_a_timeout_and_keep_alive_comments_are_no_sign_of_life(site: Site) -> None:
+    gate = threading.Event()
+    pings = b"".join(b": ping\n\n" for _ in range(10))
+    for reply in (
+        Reply(b"", hold=gate, cut=0, length=False),
+        Reply(pings + sse(chunk("a")), hold=gate, cut=len(pings), length=False),
+    ):
+        result = await talk(site, reply, stall=0.3)
+        assert result.failure is not None
+        assert (result.failure.kind, result.failure.retryable) == ("timeout", True)
+        assert "said nothing for 0.3 s" in result.failure.message
+
+
+async def test_cancelling_closes_the_connection(site: Site) -> None:
+    held = threading.Event()
+    site.scripts[CHAT] = Reply(sse(chunk("a")) + b"x" * 9_000_000, cut=len(sse(chunk("a"), done=False)), hold=held)
+    async with httpx.AsyncClient(base_url=site.url, timeout=None, trust_env=False) as client:
+        with anyio.fail_after(10):
+            async with anyio.create_task_group() as tasks:
+
+                def stop(event: Event) -> None:
+                    tasks.cancel_scope.cancel()
+
+                await ask(client, {}, Answer(), stall=9, accepted=lambda: None, emit=stop)
+
+
+def test_the_request_always_streams_and_always_has_a_temperature() -> None:
+    body = chat_body("hi", instructions=None, schema=None, max_tokens=9, temperature=0.0)
+    assert body == {
+        "messages": [{"role": "user", "content": "hi"}],
+        "max_tokens": 9,
+        "temperature": 0.0,
+        "stream": True,
+        "stream_options": {"include_usage": True},
+        "return_progress": True,
+    }
+
+
+def test_a_schema_constrains_the_answer_and_is_told_to_the_model() -> None:
+    schema: dict[str, object] = {"type": "object", "title": "Weather"}
+    body = chat_body("hi", instructions="Be brief.", schema=schema, max_tokens=9, temperature=0)
+    assert body["response_format"] == {
+        "type": "json_schema",
+        "json_schema": {"name": "answer", "schema": schema, "strict": True},
+    }
+    messages = body["messages"]
+    assert isinstance(messages, list)
+    assert "Be brief." in messages[0]["content"]
+    assert '"title": "Weather"' in messages[0]["content"]
+
+
+# -- the window ------------------------------------------------------------------------------------------------------
+
+
+def window_scripts(site: Site, tokens: int = 5, n_ctx: object = 100, n_train: object = 80) -> None:
+    def page(value: object) -> Reply:
+        return Reply(json.dumps(value).encode(), headers={"Content-Type": "application/json"})
+
+    site.scripts["/apply-template"] = page({"prompt": "<|user|>hi"})
+    site.scripts["/tokenize"] = page({"tokens": list(range(tokens))})
+    site.scripts["/props"] = page({"default_generation_settings": {"n_ctx": n_ctx}})
+    site.scripts["/v1/models"] = page({"data": [{"meta": {"n_ctx_train": n_train}}]})
+
+
+async def measured(site: Site, timeout: float = 10) -> Window:
+    async with httpx.AsyncClient(base_url=site.url, timeout=None, trust_env=False) as client:
+        with anyio.fail_after(20):
+            return await measure(client, [{"role": "user", "content": "hi"}], timeout=timeout)
+
+
+async def test_a_prompt_is_counted_by_the_template_and_tokenizer_of_the_server(site: Site) -> None:
+    window_scripts(site)
+    assert await measured(site) == Window(prompt=5, context=80)
+    asked = json.loads(site.asked("/tokenize")[0].body)
+    assert asked == {"content": "<|user|>hi", "add_special": True, "parse_special": True}
+
+
+@pytest.mark.parametrize(("n_ctx", "n_train", "expected"), [(100, None, 100), ("x", 80, 80), (100, 0, 100)])
+async def test_the_smaller_known_size_counts(site: Site, n_ctx: object, n_train: object, expected: int) -> None:
+    window_scripts(site, n_ctx=n_ctx, n_train=n_train)
+    assert (await measured(site)).context == expected
+
+
+BROKEN: dict[str, tuple[str, Reply, str]] = {
+    "refused": ("/tokenize", Reply(b'{"error": "no"}', 501), "protocol"),
+    "no JSON": ("/tokenize", Reply(b"{"), "protocol"),
+    "no list": ("/tokenize", Reply(b'{"tokens": 3}'), "protocol"),
+    "hangs": ("/props", Reply(b"", cut=0, hold=threading.Event()), "timeout"),
+    "cut": ("/v1/models", Reply(b"[1, 2, 3]", cut=3), "network"),
+}
+
+
+@pytest.mark.parametrize("case", BROKEN)
+async def test_a_server_that_cannot_count_is_a_failure(site: Site, case: str) -> None:
+    path, reply, kind = BROKEN[case]
+    window_scripts(site)
+    site.scripts[path] = reply
+    with pytest.raises(ChatFailed) as caught:
+        await measured(site, timeout=0.5)
+    assert caught.value.failure.kind == kind
+
+
+async def test_without_any_size_of_the_window_nothing_is_sent(site: Site) -> None:
+    window_scripts(site, n_ctx=None, n_train=None)
+    site.scripts["/v1/models"] = Reply(b'{"data": []}')
+    with pytest.raises(ChatFailed, match="how much fits"):
+        await measured(site)

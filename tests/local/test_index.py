@@ -1,0 +1,183 @@
+"""Which indexes pip or uv is configured with: variables first, then files."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from subagent_local._index import PUBLIC_INDEX, configured, index_at
+
+ENV: dict[str, tuple[dict[str, str], list[str]]] = {
+    "uv default": ({"UV_DEFAULT_INDEX": "https://a/simple"}, ["https://a/simple/"]),
+    "uv old name": ({"UV_INDEX_URL": "https://a/simple/"}, ["https://a/simple/"]),
+    "uv new name first": ({"UV_INDEX_URL": "https://old/", "UV_DEFAULT_INDEX": "https://new/"}, ["https://new/"]),
+    "pip": ({"PIP_INDEX_URL": "https://p/simple"}, ["https://p/simple/"]),
+    "uv before pip": ({"PIP_INDEX_URL": "https://p/", "UV_DEFAULT_INDEX": "https://u/"}, ["https://u/"]),
+    "extra of both, default last": (
+        {"UV_INDEX": "https://e1/ corp=https://e2/", "PIP_EXTRA_INDEX_URL": "https://e3/ https://e4/"},
+        ["https://e1/", "https://e2/", "https://e3/", "https://e4/", PUBLIC_INDEX],
+    ),
+    "old extra of uv": (
+        {"UV_EXTRA_INDEX_URL": "https://e/?a=b", "UV_INDEX_URL": "https://d/"},
+        ["https://e/", "https://d/"],
+    ),
+    "nothing": ({}, [PUBLIC_INDEX]),
+    "empty means unset": ({"UV_DEFAULT_INDEX": "", "PIP_INDEX_URL": ""}, [PUBLIC_INDEX]),
+    "the same one twice": ({"UV_INDEX": "https://a/", "UV_DEFAULT_INDEX": "https://a"}, ["https://a/"]),
+    "no index at all": ({"PIP_NO_INDEX": "1", "UV_DEFAULT_INDEX": "https://a/"}, []),
+    "no index but links": ({"PIP_NO_INDEX": "yes", "PIP_FIND_LINKS": "https://l/page.html"}, ["https://l/page.html"]),
+    "links of uv have commas": (
+        {"UV_FIND_LINKS": "https://l1/,https://l2/"},
+        ["https://l1/", "https://l2/", PUBLIC_INDEX],
+    ),
+    "a path": ({"UV_DEFAULT_INDEX": "/srv/simple"}, ["file:///srv/simple/"]),
+}
+
+
+def urls(env: dict[str, str], root: Path) -> list[str]:
+    return [index.url for index in configured({"HOME": str(root / "home"), **env}, system=root).indexes]
+
+
+@pytest.mark.parametrize("case", ENV)
+def test_variables(case: str, tmp_path: Path) -> None:
+    env, expected = ENV[case]
+    assert urls(env, tmp_path) == expected
+
+
+def write(root: Path, path: str, text: str) -> None:
+    (root / path).parent.mkdir(parents=True, exist_ok=True)
+    (root / path).write_text(text)
+
+
+PIP_FILES = ["home/.config/pip/pip.conf", "home/.pip/pip.conf", "etc/pip.conf", "etc/xdg/pip/pip.conf"]
+UV_FILES = ["home/.config/uv/uv.toml", "etc/xdg/uv/uv.toml", "etc/uv/uv.toml"]
+
+
+@pytest.mark.parametrize("path", PIP_FILES)
+def test_every_file_of_pip_is_read(path: str, tmp_path: Path) -> None:
+    write(tmp_path, path, "[global]\nindex_url = https://f/simple\nextra-index-url =\n  https://x/\n  https://y/\n")
+    assert urls({}, tmp_path) == ["https://x/", "https://y/", "https://f/simple/"]
+
+
+@pytest.mark.parametrize("path", UV_FILES)
+def test_every_file_of_uv_is_read(path: str, tmp_path: Path) -> None:
+    write(tmp_path, path, 'extra-index-url = ["https://x/"]\nindex-url = "https://f/"\n[pip]\nno-index = false\n')
+    assert urls({}, tmp_path) == ["https://x/", "https://f/"]
+
+
+@pytest.mark.parametrize("later", range(1, len(PIP_FILES)))
+def test_the_file_of_the_person_comes_before_that_of_the_machine(later: int, tmp_path: Path) -> None:
+    write(tmp_path, PIP_FILES[later - 1], "[global]\nindex-url = https://first/\n")
+    write(tmp_path, PIP_FILES[later], "[global]\nindex-url = https://second/\n")
+    assert urls({}, tmp_path) == ["https://first/"]
+
+
+def test_files_come_after_variables_and_those_of_uv_before_those_of_pip(tmp_path: Path) -> None:
+    write(tmp_path, PIP_FILES[0], "[global]\nindex-url = https://pip-file/\n")
+    assert urls({}, tmp_path) == ["https://pip-file/"]
+    write(tmp_path, UV_FILES[0], 'index-url = "https://uv-file/"')
+    assert urls({}, tmp_path) == ["https://uv-file/"]
+    assert urls({"PIP_INDEX_URL": "https://variable/"}, tmp_path) == ["https://variable/"]
+
+
+def test_the_section_of_a_command_comes_before_the_global_one(tmp_path: Path) -> None:
+    text = "[global]\nindex-url = https://global/\n[install]\nindex-url = https://install/\n[list]\nindex-url = https://no/\n"
+    write(tmp_path, PIP_FILES[0], text)
+    assert urls({}, tmp_path) == ["https://install/"]
+
+
+def test_a_chosen_file_of_pip_comes_before_the_others_and_the_null_device_means_none(tmp_path: Path) -> None:
+    write(tmp_path, PIP_FILES[0], "[global]\nindex-url = https://own/\n")
+    write(tmp_path, "chosen.conf", "[global]\nindex-url = https://chosen/\n")
+    assert urls({"PIP_CONFIG_FILE": str(tmp_path / "chosen.conf")}, tmp_path) == ["https://chosen/"]
+    assert urls({"PIP_CONFIG_FILE": os.devnull}, tmp_path) == [PUBLIC_INDEX]
+
+
+def test_the_file_of_a_virtual_environment_is_read(tmp_path: Path) -> None:
+    write(tmp_path, "venv/pip.conf", "[global]\nindex-url = https://venv/\n")
+    assert urls({"VIRTUAL_ENV": str(tmp_path / "venv")}, tmp_path) == ["https://venv/"]
+
+
+def test_a_chosen_file_of_uv_replaces_the_others_and_all_can_be_switched_off(tmp_path: Path) -> None:
+    write(tmp_path, UV_FILES[0], 'index-url = "https://own/"')
+    write(tmp_path, "chosen.toml", '[pip]\nindex-url = "https://chosen/"')
+    assert urls({"UV_CONFIG_FILE": str(tmp_path / "chosen.toml")}, tmp_path) == ["https://chosen/"]
+    assert urls({"UV_NO_CONFIG": "1"}, tmp_path) == [PUBLIC_INDEX]
+
+
+def test_indexes_of_uv_by_table(tmp_path: Path) -> None:
+    text = """
+        [[index]]
+        name = "corp"
+        url = "https://corp/"
+        [[index]]
+        url = "https://default/"
+        default = true
+        [[index]]
+        name = "pinned"
+        url = "https://pinned-packages-only/"
+        explicit = true
+        [[index]]
+        url = "https://flat/page"
+        format = "flat"
+        [[index]]
+        name = "no address"
+    """
+    write(tmp_path, UV_FILES[0], text)
+    env = {"UV_INDEX_CORP_USERNAME": "u", "UV_INDEX_CORP_PASSWORD": "p", "HOME": str(tmp_path / "home")}
+    found = configured(env, system=tmp_path).indexes
+    assert [(index.url, index.flat) for index in found] == [
+        ("https://flat/page", True),
+        ("https://corp/", False),
+        ("https://default/", False),
+    ]
+    assert found[1].auth == ("u", "p")
+
+
+def test_entries_of_the_wrong_type_are_skipped(tmp_path: Path) -> None:
+    write(tmp_path, UV_FILES[0], 'index-url = 3\nextra-index-url = ["https://x/", 4]\nindex = [5]\npip = 6\n')
+    assert urls({}, tmp_path) == ["https://x/", PUBLIC_INDEX]
+    write(tmp_path, UV_FILES[0], "index = 7")
+    assert urls({}, tmp_path) == [PUBLIC_INDEX]
+
+
+@pytest.mark.parametrize(("path", "text"), [(UV_FILES[0], "= ="), (PIP_FILES[0], "https://secret:word@x/")])
+def test_a_broken_file_is_named_and_its_content_is_not_shown(path: str, text: str, tmp_path: Path) -> None:
+    write(tmp_path, path, text)
+    with pytest.raises(ValueError, match=str(tmp_path / path)) as caught:
+        urls({}, tmp_path)
+    assert "word" not in str(caught.value)
+
+
+CERTIFICATES = [
+    ({"SSL_CERT_FILE": "/1", "PIP_CERT": "/2", "REQUESTS_CA_BUNDLE": "/3"}, "/1"),
+    ({"PIP_CERT": "/2", "REQUESTS_CA_BUNDLE": "/3", "CURL_CA_BUNDLE": "/4"}, "/2"),
+    ({"REQUESTS_CA_BUNDLE": "/3", "CURL_CA_BUNDLE": "/4"}, "/3"),
+    ({"CURL_CA_BUNDLE": "/4"}, "/4"),
+]
+
+
+@pytest.mark.parametrize(("env", "expected"), CERTIFICATES)
+def test_the_certificate_file_is_the_one_of_the_first_layer(env: dict[str, str], expected: str, tmp_path: Path) -> None:
+    assert configured({"HOME": str(tmp_path), **env}, system=tmp_path).certificate == Path(expected)
+
+
+def test_the_certificate_file_of_pip_may_stand_in_its_file(tmp_path: Path) -> None:
+    assert configured({"HOME": str(tmp_path)}, system=tmp_path).certificate is None
+    write(tmp_path, "etc/pip.conf", "[global]\ncert = /pem\n")
+    assert configured({"HOME": str(tmp_path)}, system=tmp_path).certificate == Path("/pem")
+
+
+def test_credentials_are_taken_out_of_an_address_and_never_shown() -> None:
+    index = index_at("https://robot:p%40ss@host:8443/simple?token=t")
+    assert index.auth == ("robot", "p@ss")
+    assert "robot" not in f"{index} {index!r}"
+    assert "p%40ss" not in f"{index} {index!r}"
+    assert "token" not in str(index)
+    assert index_at("https://token@host/simple").auth == ("token", "")
+
+
+def test_this_machine_can_be_read() -> None:
+    assert configured() is not None

@@ -1,0 +1,493 @@
+"""Throwaway homes: private, short, and gone afterwards, with nothing else."""
+# ruff: noqa: ASYNC240 - small local files
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import logging
+import os
+import secrets
+import socket
+import stat
+import subprocess
+import sys
+import textwrap
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import anyio
+import pytest
+from anyio import to_thread
+
+from subagent_process import (
+    HomeError,
+    SpawnError,
+    child_env,
+    open_process,
+    throwaway_home,
+)
+from subagent_process import _janitor as janitor  # pyright: ignore[reportPrivateUsage]
+from subagent_process import home as home_module
+from subagent_process._supervisor import folder
+
+pytestmark = pytest.mark.anyio
+PATH = {"PATH": "/usr/bin:/bin"}
+
+
+@pytest.fixture
+def base(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A short private base: the paths of pytest's own folders are too long for sockets."""
+    path = Path(f"/tmp/sp-{os.getpid():x}-{os.urandom(2).hex()}")
+    path.mkdir(mode=0o700)
+    yield path
+    found = path.lstat()
+    assert folder.remove(str(path), found.st_dev, found.st_ino, patience=5)
+
+
+def leftovers(base: Path) -> list[str]:
+    return sorted(entry.name for entry in base.iterdir() if entry.name.startswith("subagent-"))
+
+
+async def test_everything_in_a_home_is_private_and_inside(base: Path) -> None:
+    async with throwaway_home("codex", "other", base=base) as home:
+        assert home.root.parent == base
+        env = home.env()
+        assert set(env) == {
+            "HOME", "TMPDIR", "XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_RUNTIME_DIR",
+        }  # fmt: skip
+        for path in (home.root, *map(Path, env.values()), home.path("codex"), home.path("other"), home.path("tmp")):
+            assert stat.S_IMODE(path.stat().st_mode) == 0o700
+            assert path.is_relative_to(home.root)
+        assert repr(home) == f"<ThrowawayHome {home.root}>"
+        with pytest.raises(ValueError, match="no folder of this home"):
+            home.path("nope")
+    assert not home.root.exists()
+    assert list(base.iterdir()) == []
+
+
+@pytest.mark.parametrize("umask", [0o000, 0o077, 0o277])
+async def test_modes_do_not_depend_on_the_umask(base: Path, umask: int) -> None:
+    old = os.umask(umask)
+    try:
+        async with throwaway_home("engine", base=base) as home:
+            for path in (home.root, home.path("engine"), home.path("tmp")):
+                assert stat.S_IMODE(path.stat().st_mode) == 0o700
+    finally:
+        os.umask(old)
+
+
+async def test_a_socket_can_be_bound_43_characters_below_every_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    long = Path("/tmp") / ("t" * 65)
+    long.mkdir(mode=0o700)
+    try:
+        monkeypatch.setenv("TMPDIR", str(long))
+        async with throwaway_home("engine-with-a-name") as home:
+            assert len(os.fsencode(home.root)) + 43 <= 103
+            for where in (home.path("engine-with-a-name"), *map(Path, home.env().values())):
+                path = where / "app-server-control" / "app-server-control.sock"
+                assert len(os.fsencode(path)) <= 103
+                path.parent.mkdir()
+                with socket.socket(socket.AF_UNIX) as sock:
+                    sock.bind(str(path))
+            assert list(long.iterdir()) == []
+        assert not home.root.exists()
+    finally:
+        long.rmdir()
+
+
+async def test_a_short_tmpdir_is_used_and_links_are_resolved(base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (base / "real").mkdir()
+    (base / "link").symlink_to("real")
+    monkeypatch.setenv("TMPDIR", str(base / "link"))
+    async with throwaway_home() as home:
+        assert home.root.parent == base / "real"
+        assert home.root == home.root.resolve()
+
+
+async def test_a_base_that_cannot_serve_is_refused_with_its_reason(base: Path) -> None:
+    (base / "file").touch()
+    (base / "shared").mkdir(mode=0o777)
+    (base / "shared").chmod(0o777)
+    cases = {
+        "x" * 50: "too long",
+        "nope": "folder that can be written",
+        "file": "folder",
+        "shared": "private or sticky",
+    }
+    for name, why in cases.items():
+        bad = base / name
+        with pytest.raises(HomeError, match=why) as caught:
+            async with throwaway_home(base=bad):
+                pass
+        assert caught.value.path == str(bad)
+
+
+async def test_no_usable_folder_at_all_is_one_error_that_names_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(home_module, "_candidates", lambda: iter(["/nope", "/nope2"]))
+    with pytest.raises(HomeError, match="/nope, /nope2: none is a private or sticky folder"):
+        async with throwaway_home():
+            pass
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "a/b", "/a", "home", "tmp", ".owner", "a\0b"])
+async def test_a_folder_needs_a_plain_name_of_its_own(name: str, base: Path) -> None:
+    with pytest.raises(ValueError, match="cannot be a folder"):
+        async with throwaway_home(name, base=base):
+            pass
+    with pytest.raises(ValueError, match="cannot be a folder"):
+        async with throwaway_home("twice", "twice", base=base):
+            pass
+
+
+async def test_it_is_removed_whatever_ends_the_body(base: Path) -> None:
+    with pytest.raises(KeyError):
+        async with throwaway_home(base=base):
+            raise KeyError
+    with anyio.CancelScope() as scope:
+        async with throwaway_home(base=base):
+            scope.cancel()
+            await anyio.sleep(60)
+    with pytest.raises(SpawnError):
+        async with throwaway_home(base=base) as home:
+            await open_process(["no-such-program"], env=PATH, home=home)
+    assert list(base.iterdir()) == []
+
+
+def _fill(root: Path, victim: Path) -> None:
+    """What agents leave: read-only folders, links out, deep trees, odd names, sockets."""
+    (root / "ro" / "sub").mkdir(parents=True)
+    (root / "ro" / "sub" / "file").write_text("x")
+    (root / "ro" / "sub").chmod(0o500)
+    (root / "ro").chmod(0o000)
+    (root / "out").symlink_to(victim)
+    (root / "out-file").symlink_to(victim / "keep.txt")
+    (root / "dangling").symlink_to("/nope")
+    (root / "\udcff\n").write_text("x")
+    os.mkfifo(root / "fifo")
+    with socket.socket(socket.AF_UNIX) as sock:
+        sock.bind(str(root / "sock"))
+    os.link(victim / "keep.txt", root / "hard")
+
+
+@pytest.fixture
+def victim(tmp_path: Path) -> Path:
+    """A folder outside, of which nothing may change."""
+    path = tmp_path / "victim"
+    path.mkdir()
+    (path / "keep.txt").write_text("precious")
+    (path / "keep.txt").chmod(0o640)
+    path.chmod(0o750)
+    return path
+
+
+def _unharmed(victim: Path) -> bool:
+    file = victim / "keep.txt"
+    return (
+        file.read_text() == "precious"
+        and stat.S_IMODE(file.stat().st_mode) == 0o640
+        and stat.S_IMODE(victim.stat().st_mode) == 0o750
+    )
+
+
+async def test_modes_are_repaired_and_links_are_not_followed(base: Path, victim: Path) -> None:
+    async with throwaway_home("engine", base=base) as home:
+        _fill(home.path("engine"), victim)
+        home.path("engine").chmod(0o500)
+        home.root.chmod(0o500)
+    assert list(base.iterdir()) == []
+    assert _unharmed(victim)
+
+
+def test_modes_are_repaired_by_one_who_is_not_root(base: Path) -> None:
+    script = textwrap.dedent(f"""
+        import os
+        from subagent_process._supervisor import folder
+        if os.geteuid() == 0:
+            os.chown("{base}", 65534, 65534); os.setgroups([]); os.setgid(65534); os.setuid(65534)
+        os.makedirs("{base}/root/a/b/c"); open("{base}/root/a/b/c/f", "w").close()
+        os.symlink("{base}", "{base}/root/a/l")
+        for path, mode in (("/a/b/c", 0), ("/a/b", 0o500), ("/a", 0o111), ("", 0o100)):
+            os.chmod("{base}/root" + path, mode)
+        found = os.lstat("{base}/root")
+        print(folder.remove("{base}/root", found.st_dev, found.st_ino, patience=0), os.listdir("{base}"))
+    """)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=30, check=False)
+    assert done.stdout == "True []\n", done.stderr
+
+
+async def test_a_very_deep_and_a_very_wide_tree_are_removed(base: Path) -> None:
+    async with throwaway_home("engine", base=base) as home:
+        fd = os.open(home.path("engine"), os.O_RDONLY)
+        for _ in range(1500):  # deeper than a path is long, or a stack or the descriptors are
+            os.mkdir("d" * 20, dir_fd=fd)
+            deeper = os.open("d" * 20, os.O_RDONLY, dir_fd=fd)
+            os.close(fd)
+            fd = deeper
+        os.close(fd)
+        for number in range(5000):
+            (home.path("tmp") / f"f{number}").touch()
+    assert list(base.iterdir()) == []
+
+
+async def test_removal_outlasts_something_that_is_still_writing(base: Path) -> None:
+    stop, wrote = threading.Event(), threading.Event()
+
+    def write(root: Path) -> None:
+        number = 0
+        while not stop.is_set():
+            try:
+                where = root / "home" / f"d{number}"
+                where.mkdir(parents=True, exist_ok=True)
+                (where / "f").touch()
+            except OSError:
+                if not root.exists():
+                    return
+            number += 1
+            wrote.set()
+
+    async with throwaway_home(base=base) as home:
+        thread = threading.Thread(target=write, args=(home.root,))
+        thread.start()
+        await to_thread.run_sync(wrote.wait)
+        timer = threading.Timer(0.3, stop.set)
+        timer.start()
+    thread.join()
+    timer.join()
+    assert list(base.iterdir()) == []
+
+
+async def test_what_cannot_be_removed_is_one_warning_that_names_it(
+    base: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(home_module, "_PATIENCE", 0.1)
+    with caplog.at_level(logging.WARNING, "subagent_process"):
+        async with throwaway_home(base=base) as home:
+            # A folder that is not the one that was made: never ours to remove.
+            home.root.rename(base / "moved")
+            home.root.mkdir()
+            (home.root / "theirs").touch()
+            home.root.chmod(0o500)
+    assert stat.S_IMODE(home.root.stat().st_mode) == 0o500
+    assert (home.root / "theirs").exists()
+    (record,) = caplog.records
+    assert str(home.root) in record.getMessage()
+
+
+def test_a_link_in_the_place_of_the_folder_is_refused(base: Path, victim: Path) -> None:
+    root = base / "subagent-x"
+    root.mkdir()
+    found = root.lstat()
+    root.rmdir()
+    root.symlink_to(victim)
+    assert not folder.remove(str(root), found.st_dev, found.st_ino, patience=0)
+    assert _unharmed(victim)
+    assert folder.remove(str(base / "nope"), 1, 1, patience=0)
+
+
+def test_a_mount_inside_is_not_entered(base: Path) -> None:
+    """In a mount namespace of its own: a bind mount below the folder keeps its files, and the removal says no."""
+    script = textwrap.dedent(f"""
+        import os, sys
+        from subagent_process._supervisor import folder
+        os.makedirs("{base}/root/mnt"); os.makedirs("{base}/kept/sub"); open("{base}/kept/sub/file", "w").close()
+        assert os.system("mount --bind {base}/kept {base}/root/mnt") == 0
+        found = os.lstat("{base}/root")
+        gone = folder.remove("{base}/root", found.st_dev, found.st_ino, patience=0)
+        print(gone, os.path.exists("{base}/kept/sub/file"))
+        os.system("umount {base}/root/mnt")
+    """)
+    if os.geteuid() != 0:
+        pytest.skip("a mount namespace needs root here")
+    done = subprocess.run(["unshare", "-m", sys.executable, "-c", script], capture_output=True, text=True, timeout=30)
+    if "unshare failed" in done.stderr:
+        pytest.skip("no mount namespaces here")
+    assert done.stdout.split() == ["False", "True"], done.stderr
+
+
+# --- what a crash leaves -------------------------------------------------------------------------------------------
+
+
+CRASH = """
+import anyio, os, signal, sys
+from subagent_process import throwaway_home
+async def main():
+    async with throwaway_home("engine", base=sys.argv[1]) as home:
+        (home.path("engine") / "f").write_text("x")
+        print(home.root, flush=True)
+        {then}
+anyio.run(main)
+"""
+
+
+def _crashed(base: Path) -> Path:
+    """A home whose process was killed."""
+    script = CRASH.format(then="os.kill(os.getpid(), signal.SIGKILL)")
+    done = subprocess.run([sys.executable, "-c", script, base], capture_output=True, text=True, timeout=30)
+    return Path(done.stdout.strip())
+
+
+async def test_the_next_start_removes_what_a_crash_left(base: Path) -> None:
+    left = _crashed(base)
+    assert (left / "engine" / "f").exists()
+    async with throwaway_home(base=base) as home:
+        assert leftovers(base) == [home.root.name]
+
+
+async def test_a_base_is_looked_through_once_by_a_process(base: Path) -> None:
+    async with throwaway_home(base=base):
+        left = _crashed(base)
+    async with throwaway_home(base=base):
+        assert left.exists()
+
+
+def test_a_live_runs_home_is_left_alone(base: Path) -> None:
+    script = CRASH.format(then="sys.stdin.read()")
+    with subprocess.Popen(
+        [sys.executable, "-c", script, base], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as other:
+        assert other.stdout is not None
+        root = Path(other.stdout.readline().strip())
+        assert janitor.clean(str(base)) == []
+        # Each of the two signs alone protects it: the lock …
+        text = (root / ".owner").read_text()
+        (root / ".owner").write_text("subagents 999999999 1\n")
+        assert janitor.clean(str(base)) == []
+        # … and the live process, also where the lock was lost.
+        (root / ".owner").unlink()
+        (root / ".owner").write_text(text)
+        assert janitor.clean(str(base)) == []
+        assert (root / "engine" / "f").exists()
+        other.communicate("", timeout=30)
+    assert leftovers(base) == []
+
+
+def test_only_what_is_plainly_ours_is_removed(base: Path, victim: Path) -> None:
+    dead = "subagents 999999999 1\n"
+
+    def make(name: str, owner: str | None) -> Path:
+        root = base / name
+        root.mkdir()
+        (root / "file").touch()
+        if owner is not None:
+            (root / ".owner").write_text(owner)
+        return root
+
+    make("subagent-dead", dead)
+    kept = [
+        make("subagent-no-owner", None),
+        make("subagent-empty-owner", ""),
+        make("subagent-odd-owner", "subagents one two\n"),
+        make("subagent-more", dead + "x"),
+        make("other-dead", dead),
+    ]
+    (base / "subagent-link").symlink_to(victim)
+    (victim / ".owner").write_text(dead)
+    odd = make("subagent-owner-is-a-link", None)
+    (odd / ".owner").symlink_to(victim / ".owner")
+    fifo = make("subagent-owner-is-a-fifo", None)
+    os.mkfifo(fifo / ".owner")
+    (base / "subagent-file").write_text(dead)
+    locked = make("subagent-locked", dead)
+    with (locked / ".owner").open() as lock:
+        fcntl.flock(lock, fcntl.LOCK_SH)
+        assert janitor.clean(str(base)) == ["subagent-dead"]
+    assert _unharmed(victim)
+    assert all((path / "file").exists() for path in (*kept, odd, fifo, locked))
+    assert janitor.clean(str(base / "nope")) == []
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a folder that belongs to somebody else")
+def test_a_strangers_folder_is_left_alone(base: Path) -> None:
+    for name, who in (("subagent-theirs", "root"), ("subagent-their-owner", "file")):
+        root = base / name
+        root.mkdir()
+        (root / ".owner").write_text("subagents 999999999 1\n")
+        os.chown(root if who == "root" else root / ".owner", 65534, 65534)
+    assert janitor.clean(str(base)) == []
+
+
+def test_a_start_time_tells_a_process_from_a_later_one_with_its_number() -> None:
+    assert janitor.started(os.getpid()) == janitor.started(os.getpid())
+    assert janitor.started(1) != janitor.started(os.getpid())
+    assert janitor.started(999_999_999) is None
+
+
+async def test_a_home_that_cannot_be_filled_leaves_nothing(base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(_root: Path) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(janitor, "claim", full)
+    with pytest.raises(HomeError, match="No space left on device while filling it"):
+        async with throwaway_home(base=base):
+            pass
+    assert list(base.iterdir()) == []
+
+
+async def test_taken_names_are_passed_over_and_then_given_up(base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (base / "subagent-taken").mkdir()
+    names = iter(["taken", "free"])
+
+    def name(_size: int) -> str:
+        return next(names, "taken")
+
+    monkeypatch.setattr(secrets, "token_hex", name)
+    async with throwaway_home(base=base) as home:
+        assert home.root.name == "subagent-free"
+    with pytest.raises(HomeError, match="every name"):
+        async with throwaway_home(base=base):
+            pass
+
+
+FORK = """
+import fcntl, os, sys
+from pathlib import Path
+from subagent_process import ThrowawayHome
+root = Path(sys.argv[1]); root.mkdir()
+home = ThrowawayHome(root, ())
+ready, go = os.pipe(), os.pipe()
+if (pid := os.fork()) == 0:
+    os.close(go[1]); os.write(ready[1], b"x"); os.read(go[0], 1); os._exit(0)
+os.read(ready[0], 1)
+home.unlock()
+with (root / ".owner").open() as lock:
+    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+print("free while the fork lives", os.waitpid(pid, os.WNOHANG)[0])
+os.close(go[1]); os.waitpid(pid, 0)
+"""
+
+
+def test_a_fork_of_the_harness_gives_up_its_copy_of_the_lock(base: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", FORK, base / "subagent-f"], capture_output=True, text=True, timeout=30, check=False
+    )
+    assert done.stdout == "free while the fork lives 0\n", done.stderr
+
+
+# --- with a process ------------------------------------------------------------------------------------------------
+
+
+async def test_the_home_goes_with_the_tree_before_the_context_ends(base: Path) -> None:
+    async with throwaway_home("engine", base=base) as home:
+        env = child_env(home=home, ambient=PATH)
+        script = "cd; echo x > f; mkdir ro; touch ro/f; chmod 500 ro; (sleep 60 &) ; echo {}; cat"
+        async with await open_process(["sh", "-c", script], env=env, home=home) as process:
+            assert await anext(process.messages()) == {}
+            assert home.root.exists()
+        assert process.report is not None
+        assert process.report.home_removed is True
+        assert process.report.killed == 1
+        assert not home.root.exists()
+        with pytest.raises(SpawnError, match="serves one process tree"):
+            await open_process(["true"], env=env, home=home)
+
+
+async def test_a_pinned_folder_is_not_a_home_and_stays(base: Path) -> None:
+    pinned = base / "pinned"
+    pinned.mkdir()
+    async with throwaway_home(base=base) as home:
+        env = child_env(home=home, set={"CODEX_HOME": str(pinned)}, ambient=PATH)
+        async with await open_process(["touch", str(pinned / "f")], env=env, home=home) as process:
+            await process.wait()
+    assert (pinned / "f").exists()

@@ -1,0 +1,118 @@
+"""Secrets do not get into texts."""
+
+from __future__ import annotations
+
+import json
+from urllib.parse import quote
+
+import pytest
+
+from subagent_process import redact
+from subagent_process.redaction import remember
+
+SECRET = 'Tr0ub4dor & "three"\nlines'
+
+
+@pytest.mark.parametrize("spelling", [SECRET, json.dumps(SECRET), quote(SECRET, safe="")])
+def test_values_of_credential_variables_are_redacted_in_every_spelling(
+    spelling: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAKECORP_PASSWORD", SECRET)
+    text = redact(f"before {spelling} after")
+    assert "Tr0ub4dor" not in text
+    assert text.startswith("before ")
+    assert text.endswith(" after")
+
+
+def test_a_password_inside_a_variables_url_is_redacted_alone_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DATABASE_URL", "postgres://app:p%40ssw0rd1@db/app")
+    assert redact("login with p@ssw0rd1 and p%40ssw0rd1 failed") == "login with [redacted] and [redacted] failed"
+
+
+def test_short_values_and_harmless_variables_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FAKECORP_TOKEN", "abcdefg")
+    monkeypatch.setenv("FAVOURITE_ANIMAL", "hippopotamus")
+    assert redact("abcdefg hippopotamus") == "abcdefg hippopotamus"
+
+
+def test_a_secret_that_holds_another_is_redacted_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("A_TOKEN", "zebracrossing")
+    monkeypatch.setenv("B_TOKEN", "zebracrossing-extended")
+    assert redact("x zebracrossing-extended x") == "x [redacted] x"
+
+
+@pytest.mark.parametrize(
+    "secret",
+    [
+        "sk-abcdefghijklmnop1234",
+        "sk-ant-api03-AbCd_efgh-ijkl0123456789",
+        "sk-proj-abc_DEF-0123456789abcdef",
+        "ghp_0123456789abcdefghijABCDEFGHIJ012345",
+        "github_pat_11ABCDEFG0abcdefghijkl_mnop",
+        "glpat-abcdefghijkl0123-_",
+        "xoxb-123456789012-abcdefABCDEF",
+        "AKIAIOSFODNN7EXAMPLE",
+        "AIzaSyA-0123456789abcdefghijklmnopqrstu",
+        "npm_0123456789abcdefghijABCDEFGHIJ012345",
+        "hf_abcdefghijklmnopqrstuvwxyz",
+        "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.c2lnbmF0dXJl",
+        "-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1r\n-----END OPENSSH PRIVATE KEY-----",
+    ],
+)
+@pytest.mark.parametrize("frame", ["{}", "key is {}.", '"{}"', "({})", "token={},", "x {}\n"])
+def test_keys_of_well_known_shapes_are_redacted(secret: str, frame: str) -> None:
+    text = redact(frame.format(secret))
+    assert text == frame.format("[redacted]")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Authorization: Bearer abcdefgh1234", "Authorization: Bearer [redacted]"),
+        ('{"Authorization": "Bearer abcdefgh-token"}', '{"Authorization": "Bearer [redacted]"}'),
+        ("proxy-authorization: basic dXNlcjpwYXNz", "proxy-authorization: basic [redacted]"),
+        ("sent Bearer abc123def456 to it", "sent Bearer [redacted] to it"),
+        ("x-api-key: 0123456789abcdef", "x-api-key: [redacted]"),
+        ('"api_key":"0123456789abcdef"', '"api_key":"[redacted]"'),
+        ("FAKE_API_KEY=zzzzzzzzzzzz", "FAKE_API_KEY=[redacted]"),
+        ("password=correcthorse;x=1", "password=[redacted];x=1"),
+        ("client_secret=correcthorse&x=1", "client_secret=[redacted]&x=1"),
+        ("set-cookie: session=abcdefghij; path=/", "set-cookie: [redacted]; path=/"),
+        ("fetch https://anna:hunter2@example.org/x failed", "fetch https://anna:[redacted]@example.org/x failed"),
+        ("redis://:pw@cache", "redis://:[redacted]@cache"),
+    ],
+)
+def test_headers_settings_and_urls_lose_their_secret(text: str, expected: str) -> None:
+    assert redact(text) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "a basic understanding of bearer authentication",
+        "task-management-with-subagents is a risk-free thing",
+        "sk-learn is short",
+        "see https://example.org:8080/path@foo and git@example.org:a/b",
+        "Unexpected token: identifier",
+        "ratio 16:9, time 12:30:45",
+        "password: unset",
+    ],
+)
+def test_ordinary_prose_stays_as_it_is(text: str) -> None:
+    assert redact(text) == text
+
+
+@pytest.mark.parametrize(
+    "piece",
+    ["x", "a:", "://", "sk-", "eyJa-", "Bearer ", "http://u:", "password=", "AKIA", "-----BEGIN PRIVATE KEY-----"],
+)
+def test_no_text_makes_it_slow(piece: str) -> None:
+    # 200 kB in well under the suite's time limit; a search that is quadratic takes minutes.
+    redact(piece * (200_000 // len(piece)))
+
+
+def test_only_the_most_recent_secrets_given_to_children_are_remembered() -> None:
+    remember(f"given-secret-{number}" for number in range(600))
+    assert redact("given-secret-599.") == "[redacted]."
+    assert redact("given-secret-10.") == "given-secret-10."
