@@ -7,7 +7,6 @@ import sys
 from typing import Final
 
 from rich.console import Console, ConsoleOptions, RenderResult
-from rich.markdown import Markdown
 from rich.segment import Segment
 from rich.text import Text
 
@@ -22,6 +21,8 @@ class _VisibleMarkdown:
     """Markdown whose every piece is made visible after it was read: `&#x202e;` is a hidden character only then."""
 
     def __init__(self, text: str) -> None:
+        from rich.markdown import Markdown  # a tenth of a second, and only a terminal needs it
+
         # No hyperlinks: a terminal would show the words and hide where they lead.
         self._inner = Markdown(visible(text), hyperlinks=False)
 

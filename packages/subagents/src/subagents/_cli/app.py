@@ -9,16 +9,17 @@ from typing import Annotated
 import typer
 
 from subagents._cli.listing import models, providers
-from subagents._cli.run import run
+from subagents._cli.run import EXAMPLES, run
 from subagents._cli.streams import prepare_streams
 
 app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # plain help and errors: examples keep their lines, a narrow terminal its words
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command(no_args_is_help=True)(run)
+app.command(no_args_is_help=True, epilog=EXAMPLES)(run)
 app.command()(providers)
 app.add_typer(models)
 

@@ -13,7 +13,7 @@ from typing import Final
 
 from subagent_process import redact
 from subagents import ConfigError, RegistryError, Result, SubagentError, TaskError
-from subagents._cli.signals import EXIT_INTERRUPTED
+from subagents._cli.signals import EXIT_INTERRUPTED, INTERRUPTS
 from subagents._cli.streams import OutputLost, say_error
 from subagents._verdict import leaves
 
@@ -67,6 +67,8 @@ def ending() -> Generator[Ending]:
 
 
 def _failed(exc: BaseException) -> int:
+    if isinstance(exc, OutputLost) and INTERRUPTS.caught:
+        return EXIT_INTERRUPTED  # a terminal that is closed sends SIGHUP, and cannot be written
     if isinstance(exc, OutputLost) and exc.closed:
         return _PIPE
     if isinstance(exc, OutputLost | CommandFailed | SubagentError):

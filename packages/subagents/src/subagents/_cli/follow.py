@@ -8,12 +8,13 @@ import sys
 
 import anyio
 
-from subagents import Result, Run, StartError
+from subagents import Result, Run
 from subagents._cli.ending import ending, exit_code
 from subagents._cli.loop import attend
 from subagents._cli.signals import INTERRUPTS
 from subagents._cli.streams import OutputLost
 from subagents._cli.view import View
+from subagents._short import complete
 
 
 async def follow(run: Run, view: View) -> int:
@@ -59,21 +60,9 @@ async def _watched(run: Run, view: View) -> tuple[Result, OutputLost | None]:
         helpers.start_soon(watch)
         async with anyio.create_task_group() as telling:  # it ends with the last event before the verdict
             telling.start_soon(show)
-            results.append(await _complete(run))
+            results.append(await complete(run))
         helpers.cancel_scope.cancel()
     return results[0], lost[0] if lost else None
-
-
-async def _complete(run: Run) -> Result:
-    try:
-        async with run:
-            await run.result()
-            # What is left to do is the backend's own teardown; leaving would cut it short.
-            with anyio.move_on_after(run.leave_timeout):
-                return await run.closed()
-    except StartError:
-        pass
-    return await run.closed()
 
 
 async def _reader_gone() -> None:

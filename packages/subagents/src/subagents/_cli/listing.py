@@ -30,7 +30,7 @@ ConfigFile = Annotated[str | None, typer.Option(metavar="FILE", help="TOML file 
 
 
 def providers(as_json: Json = False) -> None:
-    """Show the installed providers, and for each whether it can be loaded."""
+    """Show the installed providers, and what is wrong with one."""
     with ending() as end:
         found = [_provider_row(name) for name in installed()]
         if not found and not as_json:
@@ -65,7 +65,7 @@ class _ListByDefault(TyperGroup):
         return super().parse_args(ctx, args if named else ["list", *args])
 
 
-models = typer.Typer(name="models", cls=_ListByDefault, help="Show the models of the providers, or bring one here.")
+models = typer.Typer(name="models", cls=_ListByDefault, help="Show the models of the providers, or pull one.")
 
 
 @models.command("list")
@@ -75,7 +75,7 @@ def list_models(
     option: Options = None,
     config: ConfigFile = None,
 ) -> None:
-    """Show the models that --model takes (`subagents models [PROVIDER]` is enough)."""
+    """Show the models that --model takes; the word `list` can be left out."""
     with ending() as end:
         options = read_options(option or ())
         if provider is None and (options or config):
@@ -128,7 +128,7 @@ def pull(
     option: Options = None,
     config: ConfigFile = None,
 ) -> None:
-    """Bring a model here, so that a run need not; prints where it is."""
+    """Bring a model here, so that no run has to; print where it is."""
     with ending() as end:
         found = find_provider(provider, config, read_options(option or ()))
         end.code = run_loop(partial(_pull, found, name))

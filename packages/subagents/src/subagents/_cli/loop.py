@@ -44,7 +44,7 @@ async def attend(view: View, interrupted: Callable[[str], object]) -> None:
 
 
 async def interruptible(view: View, work: Callable[[], Awaitable[T]]) -> T:
-    """What `work` returns.
+    """What `work` returns or raises.
 
     Raises:
         KeyboardInterrupt: a signal came; the work was cancelled, and has ended.
@@ -54,13 +54,18 @@ async def interruptible(view: View, work: Callable[[], Awaitable[T]]) -> T:
         view.stopping(why)
         scope.cancel()
 
-    box: list[T] = []
+    box: list[T | Exception] = []
     with view:
         async with anyio.create_task_group() as helpers:
             helpers.start_soon(attend, view, stop)
             with anyio.CancelScope() as scope:
-                box.append(await work())
+                try:
+                    box.append(await work())
+                except Exception as exc:  # noqa: BLE001  # raised below, without the group around it
+                    box.append(exc)
             helpers.cancel_scope.cancel()
     if not box:
         raise KeyboardInterrupt
+    if isinstance(box[0], Exception):
+        raise box[0]
     return box[0]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from enum import StrEnum
 from functools import partial
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
@@ -18,13 +18,17 @@ from subagents._cli.loop import run_loop
 from subagents._cli.options import find_provider, read_options, read_prompt, read_schema
 from subagents._cli.screen import Screen
 
-_EXAMPLES = """\
-[bold]Examples[/bold]
-
+EXAMPLES: Final = """\b
+Examples:
   subagents run local "What is a context manager?"
   subagents run local -m smollm2-135m -f task.md > answer.md
-  git diff | subagents run local - --json
-  subagents run local "Who wrote it?" --schema '{"type": "object"}'
+  git diff | subagents run local --json -
+  subagents run local "Who?" --schema '{"type": "object"}'
+
+\b
+Exit codes:
+  0 completed  1 error  2 usage  3 limit  4 refusal
+  5 max-tokens  130 aborted  141 nobody reads the output
 """
 
 
@@ -37,8 +41,10 @@ class Ask(StrEnum):
 
 
 def run(
-    provider: Annotated[str, typer.Argument(help="A name from `subagents providers`, or from --config.")],
-    task: Annotated[str | None, typer.Argument(help="What to do; - reads standard input.")] = None,
+    provider: Annotated[
+        str, typer.Argument(metavar="PROVIDER", help="A name from `subagents providers`, or from --config.")
+    ],
+    task: Annotated[str | None, typer.Argument(metavar="TASK", help="What to do; - reads standard input.")] = None,
     file: Annotated[str | None, typer.Option("--file", "-f", metavar="FILE", help="Read the task from a file.")] = None,
     cwd: Annotated[str | None, typer.Option(metavar="DIR", help="The folder to work in.")] = None,
     model: Annotated[str | None, typer.Option("--model", "-m", metavar="NAME", help="The model to use.")] = None,

@@ -1,0 +1,3 @@
+"""A provider whose import fails."""
+
+raise ImportError("libengine.so.7 is missing")

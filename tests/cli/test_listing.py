@@ -1,0 +1,113 @@
+"""`subagents providers` and `subagents models`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from cli_kit import Done, terminal
+
+Call = Callable[..., Done]
+
+
+def test_providers_are_listed_with_where_they_come_from_and_what_is_wrong(call: Call) -> None:
+    done = call("providers")
+    assert done.code == 0
+    rows = {line.split()[0]: line for line in done.out.splitlines()}
+    assert rows["echo"].split() == ["echo", "cli-engines", "1.0"]
+    assert "libengine.so.7 is missing" in rows["broken"]
+    assert "is offered by" in rows["twice"]
+    assert "Traceback" not in done.out + done.err
+
+
+def test_providers_as_json_is_one_array(call: Call) -> None:
+    rows = {row["name"]: row for row in json.loads(call("providers", "--json").out)}
+    assert rows["echo"] == {"name": "echo", "distribution": "cli-engines", "version": "1.0", "problem": None}
+    assert "libengine.so.7 is missing" in rows["broken"]["problem"]
+
+
+def test_without_any_provider_it_says_how_to_get_one(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.path", [])
+    done = call("providers")
+    assert (done.code, done.out) == (1, "")
+    assert "pip install 'subagent-local[embedded]'" in done.err
+    assert json.loads(call("providers", "--json").out) == []
+    assert call("models").err == "no list of models from any provider\n"
+
+
+@pytest.mark.parametrize("args", [("models", "echo"), ("models", "list", "echo")])
+def test_the_models_of_a_provider_are_a_table(call: Call, args: tuple[str, ...]) -> None:
+    done = call(*args)
+    assert (done.code, done.err) == (0, "")
+    _, tiny, big = done.out.splitlines()
+    assert tiny.split() == ["echo", "tiny", "(default)", "Tiny", "One", "2048", "98.0", "MB", "yes", "MIT"]
+    assert big.split() == ["echo", "big", "32768", "1.1", "GB", "no"]
+
+
+def test_models_as_json_is_one_array(call: Call) -> None:
+    rows = json.loads(call("models", "echo", "--json").out)
+    assert [(row["provider"], row["name"], row["default"]) for row in rows] == [
+        ("echo", "tiny", True),
+        ("echo", "big", False),
+    ]
+
+
+def test_without_a_name_the_models_of_all_that_can_be_loaded_are_listed(call: Call) -> None:
+    rows = json.loads(call("models", "--json").out)
+    assert "echo" in {row["provider"] for row in rows}
+    assert call("models").code == 0
+
+
+def test_a_provider_without_a_list_says_so(call: Call) -> None:
+    done = call("models", "plain")
+    assert (done.code, done.out, done.err) == (0, "", "no list of models from plain\n")
+
+
+def test_models_of_a_configured_provider(call: Call, tmp_path: Path) -> None:
+    config = tmp_path / "providers.toml"
+    config.write_text('[providers.mine]\ntype = "echo"\n')
+    done = call("models", "mine", "--config", str(config), "-o", "temperature=1", "--json")
+    assert json.loads(done.out)[0]["provider"] == "mine"
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (("models", "zzz"), "no provider named 'zzz'"),
+        (("models", "-o", "a=b"), "are for one provider"),
+        (("models", "pull", "tiny", "--provider", "plain"), "plain has no models to pull"),
+        (("models", "pull"), "Missing argument"),
+    ],
+)
+def test_wrong_questions_are_usage_errors(call: Call, args: tuple[str, ...], words: str) -> None:
+    done = call(*args)
+    assert (done.code, done.out) == (2, "")
+    assert words in done.err
+
+
+def test_a_pull_prints_where_the_model_is_and_its_progress_elsewhere(call: Call) -> None:
+    done = call("models", "pull", "tiny", "--provider", "echo")
+    assert (done.code, done.out) == (0, "/models/tiny.gguf\n")
+    assert done.err.splitlines() == ["downloading tiny: 0 bytes/100 bytes", "downloading tiny: 100 bytes/100 bytes"]
+
+
+def test_a_pull_that_fails_says_why_in_a_line(call: Call) -> None:
+    done = call("models", "pull", "nowhere", "--provider", "echo")
+    assert (done.code, done.out, done.err) == (1, "", "error: no source has it; try tiny\n")
+
+
+def test_help_of_the_models_names_its_commands(call: Call) -> None:
+    out = call("models", "--help").out
+    assert "pull" in out
+    assert "list" in out
+
+
+def test_tables_and_json_fit_a_terminal() -> None:
+    with terminal("models", "echo", columns=40) as shown:
+        assert shown.end() == 0
+        assert "tiny" in shown.text
+    with terminal("providers", "--json") as shown:
+        assert shown.end() == 0
+        assert '  {\r\n    "name": "broken"' in shown.text
