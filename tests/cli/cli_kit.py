@@ -38,6 +38,11 @@ def plain(text: str) -> str:
     return ESCAPES.sub("", text).replace("\r\n", "\n")
 
 
+def timeless(text: str) -> str:
+    """The text with every duration as `0.0 s`."""
+    return re.sub(r"\d+\.\d s\b", "0.0 s", text)
+
+
 def environment(**changes: str | None) -> dict[str, str]:
     """The environment of this process with the test's providers, without what changes colours and depth."""
     removed = {"NO_COLOR", "FORCE_COLOR", "COLUMNS", "LINES", "SUBAGENT_DEPTH"}

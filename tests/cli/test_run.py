@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 import pytest
-from cli_kit import COMMAND, Done, command
+from cli_kit import COMMAND, Done, command, timeless
 
 from subagents import FailureKind, visible
 
@@ -40,7 +40,7 @@ def test_an_answer_that_ends_its_line_gets_no_second_end(call: Call) -> None:
 def test_steps_plan_thoughts_and_notices_go_to_standard_error(call: Call) -> None:
     done = call("run", "echo", "show")
     assert done.out == "# Done\n\nIt is *done*.\n"
-    assert done.err.splitlines() == [
+    assert timeless(done.err).splitlines() == [
         "fetching: 0 bytes/4.0 MB",
         "fetching: 4.0 MB/4.0 MB",
         "reading the prompt: 1/2 tokens",

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cli_kit import BOUND, Terminal, environment, lifeline, plain, terminal
+from cli_kit import BOUND, Terminal, environment, lifeline, plain, terminal, timeless
 from rich.cells import cell_len
 
 COLOURS = re.compile(r"\x1b\[[0-9;]*(?:3[0-79]|9[0-7])[0-9;]*m")
@@ -48,9 +48,9 @@ def test_the_answer_is_markdown_and_the_last_line_says_how_it_ended() -> None:
         assert shown.end() == 0
         assert shown.restored()
         assert "\x1b[3mdone\x1b[0m" in shown.text  # *done*, in italics
-        lines = plain(shown.text).rstrip().splitlines()
+        lines = timeless(plain(shown.text)).rstrip().splitlines()
         assert "It is done." in [line.strip() for line in lines]
-        assert lines[-1] == "completed · 1,200 in, 34 out tokens · $0.5000 · 0.3 s · echo-1"
+        assert lines[-1] == "completed · 1,200 in, 34 out tokens · $0.5000 · 0.0 s · echo-1"
 
 
 def test_a_download_has_a_bar_with_speed() -> None:
@@ -71,6 +71,12 @@ def test_a_structured_value_is_json_on_a_terminal_too() -> None:
     with terminal("run", "echo", 'value {"b": "\u202e"}', "--schema", '{"type": "object"}') as shown:
         assert shown.end() == 0
         assert '{\n  "b": "\\u202e"\n}\n' in plain(shown.text)
+
+
+def test_without_a_task_on_a_terminal_it_says_how_to_give_one() -> None:
+    with terminal("run", "echo") as shown:
+        assert shown.end() == 2
+        assert "what is to be done?" in shown.text
 
 
 # -- what is not let through -----------------------------------------------------------------------------------------
@@ -122,6 +128,13 @@ def test_no_line_is_wider_than_the_terminal(columns: int, lines: int) -> None:
         drawn = plain(shown.text.replace("^C", "").split("aborted")[0])  # its echo may be inside an escape
         assert max(cell_len(line) for line in re.split("[\r\n]", drawn)) <= columns
         assert shown.restored()
+
+
+def test_hidden_characters_count_as_wide_as_their_codes() -> None:
+    with terminal("run", "echo", "\u202e" * 100, columns=40) as shown:
+        assert shown.end() == 0
+        assert max(cell_len(line) for line in re.split("[\r\n]", plain(shown.text))) <= 40
+        assert shown.text.count("\\u202e") >= 100
 
 
 def test_debug_shows_lines_instead_of_a_region() -> None:
@@ -234,8 +247,9 @@ def test_what_was_typed_before_the_question_is_no_answer() -> None:
 
 
 def test_other_news_wait_until_the_question_is_answered() -> None:
-    with terminal("run", "echo", "ask noisily", "--permission", "ask") as shown:
+    with lifeline() as line, terminal("run", "echo", f"ask noisily {line.port}", "--permission", "ask") as shown:
         shown.wait_for("[n] no ? ")
+        line.born()
         shown.type("y\n")
         shown.wait_for("[n] no ? ")  # two questions, one after the other
         shown.type("n\n")

@@ -150,6 +150,33 @@ async def test_what_a_run_sets_in_the_context_stays_in_it() -> None:
     assert variable.get() == "ours"
 
 
+async def test_what_waits_for_the_end_is_called_at_once_when_it_is_over() -> None:
+    async with Scripted(scripted.completes()).start("x") as run:
+        await run.closed()
+    called: list[bool] = []
+    run.when_ended(lambda: called.append(True))
+    assert called == [True]
+
+
+@pytest.mark.parametrize("anyio_backend", [None])
+def test_a_backend_that_exits_the_program_ends_asyncio_and_is_an_error_on_trio(
+    anyio_backend: None, caplog: pytest.LogCaptureFixture
+) -> None:
+    """On trio only the main task may; a system task that tried would be an internal error of trio."""
+    caplog.set_level("CRITICAL")
+    run = Scripted(scripted.raises(lambda: SystemExit(3))).start("x")
+    with pytest.raises(SystemExit, match="3"):
+        asyncio.run(_see(run))
+    assert "aborted" in repr(run)
+    run = Scripted(scripted.raises(lambda: SystemExit(3))).start("x")
+    assert anyio.run(_see, run, backend="trio").stop_reason == "error"
+
+
+async def _see(run: Run) -> Result:
+    async with run:
+        return await run.closed()
+
+
 @asyncio_only
 async def test_asyncio_timeout_leaves_nothing_and_no_mark_on_the_task() -> None:
     provider = Scripted(scripted.lasts())
@@ -221,8 +248,4 @@ def test_a_run_outlives_its_loop_as_an_answer(anyio_backend: None) -> None:
 def test_a_run_made_before_there_was_a_loop_runs_in_the_one_that_enters_it(anyio_backend: None) -> None:
     run = Scripted(scripted.completes()).start("x")
 
-    async def main() -> Result:
-        async with run:
-            return await run.closed()
-
-    assert asyncio.run(main()).ok
+    assert asyncio.run(_see(run)).ok

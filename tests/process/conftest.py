@@ -98,8 +98,9 @@ def _answers(connection: socket.socket) -> bool:
     return _received(connection) == b"ping"
 
 
-# The supervisors run as `python -I -S`, where coverage cannot start by itself.  When the tests are measured, this boot text is
-# used in place of the library's: the same, with a measurement around each process of theirs.  What a SIGKILL ends writes nothing.
+# The supervisors run as `python -I -S`, where coverage cannot start by itself.  When the tests are measured, this boot
+# text is used in place of the library's: the same, with a measurement around each process of theirs.  What a SIGKILL
+# ends writes nothing.
 MEASURED = """
 import os, sys
 sys.path.append(sys.argv[1])
@@ -108,7 +109,8 @@ import coverage
 
 def begin():
     global measured
-    measured = coverage.Coverage({data!r}, True, branch=True, include=[sys.argv[1] + "/_supervisor/*"], config_file=False)
+    only = [sys.argv[1] + "/_supervisor/*"]
+    measured = coverage.Coverage({data!r}, True, branch=True, include=only, config_file=False)
     measured.start()
 
 def leave(code, leave=os._exit):
@@ -118,7 +120,7 @@ def leave(code, leave=os._exit):
 
 os._exit = leave
 begin()
-os.register_at_fork(before=lambda: measured.stop(), after_in_parent=lambda: measured.start(), after_in_child=begin)
+os.register_at_fork(after_in_child=lambda: (measured.stop(), begin()))
 from _supervisor.guard import main
 main(int(sys.argv[2]))
 """

@@ -425,6 +425,46 @@ async def test_a_home_that_cannot_be_filled_leaves_nothing(base: Path, monkeypat
     assert list(base.iterdir()) == []
 
 
+async def test_a_file_system_without_locks_is_refused(base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_fd: int, _operation: int) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    with pytest.raises(HomeError, match="No locks available"):
+        async with throwaway_home(base=base):
+            pass
+    assert list(base.iterdir()) == []
+
+
+async def test_a_base_in_which_nothing_can_be_made_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(home_module, "_usable", lambda _base: True)  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
+    with pytest.raises(HomeError, match="Set TMPDIR"):
+        async with throwaway_home(base="/proc"):
+            pass
+
+
+def test_what_refuses_is_passed_over_and_the_rest_goes(base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = base / "root"
+    (root / "sub").mkdir(parents=True)
+    for name in ("gone", "stays", "other", "sub/stays", "sub/other"):
+        (root / name).touch()
+    found = root.lstat()
+    unlink = os.unlink
+
+    def moody(name: str, *, dir_fd: int) -> None:
+        if name == "stays":
+            raise PermissionError
+        unlink(name, dir_fd=dir_fd)
+        if name == "gone":
+            raise FileNotFoundError  # somebody else was faster
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "unlink", moody)
+        assert not folder.remove(str(root), found.st_dev, found.st_ino, patience=0.05)
+    assert sorted(path.name for path in root.rglob("*") if path.is_file()) == ["stays", "stays"]
+    assert folder.remove(str(root), found.st_dev, found.st_ino, patience=0)
+
+
 async def test_taken_names_are_passed_over_and_then_given_up(base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (base / "subagent-taken").mkdir()
     names = iter(["taken", "free"])

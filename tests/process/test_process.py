@@ -494,6 +494,41 @@ async def test_a_pipe_that_the_child_closes_ends_while_it_lives() -> None:
         assert process.returncode is None
 
 
+async def test_a_pipe_that_was_given_up_during_the_shutdown_is_closed_for_its_reader() -> None:
+    process = await open_process(["sh", "-c", "trap '' TERM; sleep 60"], env=PATH, ladder=Ladder(0.3, 0.3, 5))
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(process.aclose)
+        await anyio.sleep(0.2)
+        with pytest.raises(anyio.ClosedResourceError):
+            await process.stdout.receive()
+    assert process.report is not None
+
+
+async def test_orphans_that_end_during_the_run_are_reaped() -> None:
+    script = "for i in 1 2 3 4 5; do (setsid sh -c 'echo x >&2' &); done; echo {}; read x"
+    async with await open_process(["sh", "-c", script], env=PATH) as process:
+        assert await anext(process.messages()) == {}
+        for _ in range(5):
+            await process.stderr.receive(2)
+        keeper = int(Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[1])
+        with anyio.fail_after(10):
+            while Path(f"/proc/{keeper}/task/{keeper}/children").read_text().split() != [str(process.pid)]:  # noqa: ASYNC110
+                await anyio.sleep(0.005)
+
+
+async def test_an_ignored_sigchld_changes_nothing() -> None:
+    launcher.LAUNCHER.retire(launcher.LAUNCHER.start()[0])
+    old = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    try:
+        async with await open_process(["sh", "-c", "sleep 60 & exit 3"], env=PATH) as process:
+            assert await process.wait() == 3
+        launcher.LAUNCHER.retire(launcher.LAUNCHER.start()[0])
+    finally:
+        signal.signal(signal.SIGCHLD, old)
+    assert process.report is not None
+    assert (process.report.clean, process.report.killed) == (True, 1)
+
+
 async def test_many_may_wait_and_some_may_be_cancelled() -> None:
     results: list[int] = []
     async with await open_process(["cat"], env=PATH) as process:
@@ -643,6 +678,7 @@ async def test_no_repr_and_no_message_tells_an_argument() -> None:
         await process.wait()
     assert repr(process) == f"<OwnedProcess sh pid={process.pid} exit 0>"
     assert "hush" not in repr(process.report)
+    assert process.name == "sh"
 
 
 async def test_a_signal_to_the_child_is_no_business_of_ours() -> None:
@@ -730,6 +766,9 @@ def test_pipes_are_no_sockets() -> None:
 
 WINDOWS = """
 import sys, os, anyio, anyio.to_thread, anyio._backends._asyncio
+import subagent_process  # once, so that the standard library is there, which has its own idea of Windows
+for name in [name for name in sys.modules if name.startswith("subagent_process")]:
+    del sys.modules[name]
 for name in ("O_DIRECTORY", "O_NOFOLLOW", "O_CLOEXEC", "O_PATH", "register_at_fork", "posix_spawn", "fork"):
     delattr(os, name)
 sys.modules["fcntl"] = sys.modules["resource"] = None

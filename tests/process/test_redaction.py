@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 import pytest
 
-from subagent_process import redact
+from subagent_process import redact, redaction
 from subagent_process.redaction import remember
 
 SECRET = 'Tr0ub4dor & "three"\nlines'
@@ -110,6 +110,11 @@ def test_ordinary_prose_stays_as_it_is(text: str) -> None:
 def test_no_text_makes_it_slow(piece: str) -> None:
     # 200 kB in well under the suite's time limit; a search that is quadratic takes minutes.
     redact(piece * (200_000 // len(piece)))
+
+
+def test_without_any_secret_nothing_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(redaction, "_secrets", set[str])
+    assert redact("a text") == "a text"
 
 
 def test_only_the_most_recent_secrets_given_to_children_are_remembered() -> None:

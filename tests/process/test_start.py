@@ -17,6 +17,7 @@ import pytest
 
 from subagent_process import Ladder, ProcessError, ProcessLost, SpawnError, open_process, run_command
 from subagent_process import _launcher as launcher  # pyright: ignore[reportPrivateUsage]
+from subagent_process.errors import shortage_error
 
 pytestmark = pytest.mark.anyio
 PATH = {"PATH": "/usr/bin:/bin"}
@@ -174,6 +175,30 @@ async def test_a_full_queue_is_waited_for() -> None:
     assert done == [b"x\n"] * 320
 
 
+async def test_a_system_without_processes_left_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    LAUNCHER.retire(LAUNCHER.start()[0])
+
+    def refused(_channel: int) -> int:
+        raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(launcher, "_spawn_guard", refused)
+        with pytest.raises(SpawnError, match="Resource temporarily unavailable"):
+            await open_process(["true"], env=PATH)
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        (errno.EMFILE, "the limit (RLIMIT_NOFILE, ulimit -n) is 77"),
+        (errno.ENFILE, "fs.file-max"),
+        (errno.ENOMEM, "memory"),
+    ],
+)
+def test_each_shortage_has_its_words(code: int, words: str) -> None:
+    assert words in str(shortage_error("x", code, 77))
+
+
 async def test_a_supervisor_that_cannot_stay_is_one_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:
     LAUNCHER.retire(LAUNCHER.start()[0])
 
@@ -204,6 +229,7 @@ import os, sys, anyio
 for fd in range(3, 50):
     try: os.close(fd)
     except OSError: pass
+from subagent_process.errors import shortage_error
 from subagent_process import _launcher, run_command
 os.close(os.dup(0))
 near = os.dup(0)                                # takes 3; freed when the pair is made, so that "far" may be 3

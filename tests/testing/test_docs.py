@@ -35,6 +35,7 @@ def test_the_provider_of_the_page_keeps_every_promise(tmp_path: Path) -> None:
     assert kept == f"{len(provider_checks()) - 2} kept"
 
 
+@pytest.mark.long
 def test_the_provider_of_the_page_keeps_some_promises_as_tests(tmp_path: Path) -> None:
     *_, last = _run(tmp_path, "-m", "pytest", "-q", "-p", "no:asyncio", "-k", "completes or dropped or failed or asked")
     assert re.match(r"6 passed, 78 deselected", last), last

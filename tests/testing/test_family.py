@@ -15,6 +15,7 @@ from pathlib import Path
 import anyio
 import pytest
 
+from subagent_process import Ladder, child_env, open_process
 from subagent_testing import Family
 from subagent_testing.family import EXTRAS, RELATIVES
 
@@ -125,10 +126,12 @@ async def test_a_member_that_is_killed_with_a_question_unread_has_ended(
 
 async def test_a_last_word_is_not_taken_for_life(grown: tuple[Family, subprocess.Popen[bytes]]) -> None:
     family, _ = grown
-    family.tell("daemon", "ping 0\nexit 0")  # it answers, and is gone
+    for name in ("daemon", "deaf"):
+        family.tell(name, "ping 0\nexit 0")  # it answers, and is gone
     with anyio.fail_after(30):
         assert await family.answers("daemon") is None
         assert "daemon" not in await family.survivors(within=0)
+        assert "deaf" not in await family.survivors(within=0.1)
 
 
 async def test_closing_the_family_ends_everybody() -> None:
@@ -153,6 +156,19 @@ async def test_the_hopper_is_alive_and_never_where_it_was() -> None:
             await anyio.wait_readable(hello)  # the process that said hello is gone
             os.close(hello)
             assert await family.answers("hopper")
+
+
+@linux
+async def test_an_owned_process_ends_every_kind_of_them_stopped_or_deaf() -> None:
+    async with Family(*EXTRAS, deaf_leader=True) as family:
+        with anyio.fail_after(60):
+            async with await open_process(family.argv, env=child_env(), ladder=Ladder(eof=0.1, term=0.1)) as process:
+                await family.grow()
+                for name in ("leader", "own-session"):
+                    family.tell(name, "stop")
+            assert await family.survivors() == ()
+    assert process.report is not None
+    assert process.report.clean
 
 
 async def test_a_family_that_does_not_come_is_named() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 import threading
 from collections.abc import Awaitable, Callable, Sequence
@@ -10,7 +11,6 @@ from typing import Any, Final, cast
 
 import anyio
 import anyio.lowlevel
-import anyio.to_thread
 from pydantic import BaseModel, ConfigDict
 
 from subagent_process import child_env, open_process
@@ -194,6 +194,7 @@ async def show(echo: Echo, task: Task, rest: str, link: Link) -> None:
     link.emit(UsageEvent(Usage(1200, 34), 0.5))
     link.emit(NoticeEvent("slow down", "retry", "warning"))
     link.emit(TextEvent("# Done\n\n", "m2"))
+    await anyio.sleep(0.01)  # so that it is read before the rest comes
     link.emit(TextEvent("It is *done*.", "m2"))
     await anyio.sleep(0.3 if rest == "slowly" else 0)
     link.finish(Result.completed("# Done\n\nIt is *done*.", usage=Usage(1200, 34), cost_usd=0.5))
@@ -269,7 +270,7 @@ async def ask(echo: Echo, task: Task, rest: str, link: Link) -> None:
     )
     if rest == "later":
         await anyio.sleep(1)  # the test types meanwhile
-    if rest == "noisily":
+    if rest.startswith("noisily"):
 
         async def ask_too() -> None:
             await link.ask(request)
@@ -277,10 +278,11 @@ async def ask(echo: Echo, task: Task, rest: str, link: Link) -> None:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(ask_too)
             tasks.start_soon(ask_too)
-            for _ in range(10):
-                await anyio.lowlevel.checkpoint()
+            await anyio.sleep(0.3)  # the first question is shown
             link.emit(NoticeEvent("news meanwhile"))
             link.emit(ToolEvent("t", "a step meanwhile", status="completed"))
+            await anyio.sleep(0.3)  # the news have been read
+            await anyio.connect_tcp("127.0.0.1", int(rest.split()[1]))
         link.finish(Result.completed("both"))
         return
     choice = await link.ask(request)
@@ -335,7 +337,7 @@ async def stuck(echo: Echo, task: Task, rest: str, link: Link) -> None:
     """A thread that outlives its cancellation, as a name lookup does."""
     link.ready()
     link.emit(TextEvent("hanging"))
-    await anyio.to_thread.run_sync(threading.Event().wait, 3600, abandon_on_cancel=True)
+    await asyncio.get_running_loop().run_in_executor(None, threading.Event().wait, 3600)
 
 
 @script

@@ -61,8 +61,8 @@ def _member(archive: zipfile.ZipFile, suffix: str, limit: int) -> zipfile.ZipInf
     if len(found) != 1:
         raise ValueError(f"{len(found)} members end with {suffix!r} where there should be one")
     member = found[0]
-    if member.flag_bits & 0x1 or member.compress_type not in _COMPRESSIONS:
-        raise ValueError(f"{member.filename!r} is encrypted or compressed in a way that no wheel uses")
+    if member.compress_type not in _COMPRESSIONS:
+        raise ValueError(f"{member.filename!r} is compressed in a way that no wheel uses")
     # zipfile stops at the stated size whatever the stream holds, so this bounds what is written
     if member.file_size > limit:
         raise ValueError(f"{member.filename!r} has {member.file_size} bytes where at most {limit} are missing")

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from ._supervisor import folder
 
-if sys.platform != "win32":
+if sys.platform != "win32":  # pragma: no branch
     import fcntl
 
 PREFIX = "subagent-"

@@ -55,7 +55,8 @@ class Launcher:
             with far:
                 near.setblocking(False)
                 far.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
-                if far.fileno() == _CHANNEL:  # dup2 onto itself would leave close-on-exec set
+                # dup2 onto itself would leave close-on-exec set.
+                if far.fileno() == _CHANNEL:  # pragma: no cover - a test shows it in a process of its own
                     os.set_inheritable(_CHANNEL, True)
                 try:
                     self.guard = _spawn_guard(far.fileno())
@@ -106,7 +107,7 @@ class Launcher:
                 return sock, guard
         raise _no_supervisor(f"it ended at once, {_ATTEMPTS} times")
 
-    def after_fork(self) -> None:
+    def after_fork(self) -> None:  # pragma: no cover - runs only in a fork of the harness, which a test starts
         """In a fork of the harness: close the copies, which changes nothing for the parent, and forget."""
         for sock in [self._socket, *self._kept]:
             if sock is not None:

@@ -26,6 +26,7 @@ import anyio
 import anyio.to_thread
 
 from . import _janitor
+from ._launcher import require_support
 from ._supervisor import folder
 from .errors import HomeError
 
@@ -105,7 +106,7 @@ class ThrowawayHome:
         self._unlock()
 
 
-def _after_fork() -> None:
+def _after_fork() -> None:  # pragma: no cover - runs only in a fork of the harness, which a test starts
     for home in list(_known):  # the lock is shared with a fork, which would hold it after our death
         home.unlock()
 
@@ -129,12 +130,14 @@ async def throwaway_home(
         base: where to make it; by default TMPDIR if that is short enough, else ``/tmp``, ``/var/tmp``, ``/dev/shm``.
 
     Raises:
+        UnsupportedPlatform: not Linux.
         HomeError: no folder could be made, or only one whose path is too long for a socket.
         ValueError: a name that is no plain folder name, or is taken.
 
     Removal is best effort, takes at most about 5 s, is shielded from cancellation and never raises: modes are
     repaired, links are not followed, and what stays is named in one warning (logger ``subagent_process``).
     """
+    require_support()
     _check(names)
     where = _choose(names) if base is None else _checked_base(base, names)
     with anyio.move_on_after(_PATIENCE):

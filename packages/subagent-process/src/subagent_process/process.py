@@ -235,7 +235,7 @@ class OwnedProcess:
             missing=status.missing,
         )
 
-    def forget(self) -> None:
+    def forget(self) -> None:  # pragma: no cover - runs only in a fork of the harness, which a test starts
         """In a fork of the harness: close the copies of the descriptors, without ending the parent's child."""
         self._control.forget()
         for pipe in (self._stdin, self._stdout, self._stderr):

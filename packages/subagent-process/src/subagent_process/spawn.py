@@ -22,7 +22,7 @@ from ._supervisor.protocol import KILL, Request
 from .process import OwnedProcess
 from .report import Ladder
 
-if sys.platform != "win32":
+if sys.platform != "win32":  # pragma: no branch
     import resource
 
 if TYPE_CHECKING:
@@ -262,7 +262,7 @@ class _Attempt:
             self.close()
 
 
-def _after_fork() -> None:
+def _after_fork() -> None:  # pragma: no cover - runs only in a fork of the harness, which a test starts
     for process in list(_live):
         process.forget()
 

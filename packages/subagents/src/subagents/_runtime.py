@@ -143,7 +143,7 @@ class Runtime(AbstractAsyncContextManager["Runtime"]):
         run = self._providers[provider].start(task, permission=permission, **fields)
         folder = cast("str", run.task.cwd)
         with ExitStack() as undo:
-            with anyio.CancelScope() as waiting:  # closing must not leave anybody waiting for a slot that is never freed
+            with anyio.CancelScope() as waiting:  # closing wakes who waits for a slot that may never be freed
                 self._waiting.add(waiting)
                 undo.callback(self._waiting.discard, waiting)
                 await self._take(folder, wait, undo)

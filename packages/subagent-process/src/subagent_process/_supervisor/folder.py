@@ -9,7 +9,6 @@ because each folder that is found is first moved up into the root.
 from __future__ import annotations
 
 import os
-import stat
 import time
 
 
@@ -39,35 +38,31 @@ def remove(path: str | bytes, device: int, inode: int, *, patience: float) -> bo
 
 def _attempt(path: str | bytes, device: int, inode: int) -> None:
     """One pass.  Raises FileNotFoundError when the folder is gone, the last refusal when something stays."""
-    found = os.lstat(path)
-    if not stat.S_ISDIR(found.st_mode) or (found.st_dev, found.st_ino) != (device, inode):
-        raise _NotOursError
-    _repair(None, path, found.st_mode)
-    root = _open(path)
+    handle = _handle(path)
     try:
-        opened = os.fstat(root)
-        if (opened.st_dev, opened.st_ino) != (device, inode):
+        found = os.fstat(handle)
+        if (found.st_dev, found.st_ino) != (device, inode):
             raise _NotOursError
+        _repair(handle)
+        root = os.open(f"/proc/self/fd/{handle}", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    finally:
+        os.close(handle)
+    try:
         _empty(root)
     finally:
         os.close(root)
     os.rmdir(path)
 
 
-def _repair(parent: int | None, name: str | bytes, mode: int) -> None:
-    """Make a folder readable and writable for us; a link that took its place meanwhile is refused, not followed."""
-    if mode & 0o700 != 0o700:
-        fd = os.open(name, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
-        try:
-            os.chmod(
-                f"/proc/self/fd/{fd}", 0o700
-            )  # fchmod refuses an O_PATH descriptor, and a real one needs read permission
-        finally:
-            os.close(fd)
+def _handle(name: str | bytes, parent: int | None = None) -> int:
+    """A descriptor that needs no permission of the folder itself; refuses a link in its place."""
+    return os.open(name, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
 
 
-def _open(name: str | bytes, parent: int | None = None) -> int:
-    return os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
+def _repair(handle: int) -> None:
+    """Make a folder readable and writable for us."""
+    if os.fstat(handle).st_mode & 0o700 != 0o700:
+        os.chmod(f"/proc/self/fd/{handle}", 0o700)  # fchmod refuses such a descriptor
 
 
 def _empty(root: int) -> None:
@@ -76,7 +71,8 @@ def _empty(root: int) -> None:
     pending = [""]  # names below root; "" is the root itself
     while pending:
         name = pending.pop()
-        folder = _open(name, root) if name else os.dup(root)
+        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+        folder = os.open(name, flags, dir_fd=root) if name else os.dup(root)
         try:
             with os.scandir(folder) as listing:
                 entries = list(listing)
@@ -84,7 +80,11 @@ def _empty(root: int) -> None:
                 try:
                     if entry.is_dir(follow_symlinks=False):
                         # Moving a folder rewrites its "..", so that it has to be writable itself.
-                        _repair(folder, entry.name, entry.stat(follow_symlinks=False).st_mode)
+                        handle = _handle(entry.name, folder)
+                        try:
+                            _repair(handle)
+                        finally:
+                            os.close(handle)
                         moved += 1
                         os.rename(entry.name, f"{stamp}-{moved:x}", src_dir_fd=folder, dst_dir_fd=root)
                         pending.append(f"{stamp}-{moved:x}")

@@ -27,11 +27,12 @@ app.add_typer(models)
 def run_app() -> int:
     """Run the command; returns its exit code."""
     prepare_streams()
+    code: object = 0
     try:
         app(prog_name="subagents")
-    except SystemExit as exc:  # typer's own end, after help and wrong options too
-        return exc.code if isinstance(exc.code, int) else 1
-    return 0
+    except SystemExit as exc:  # how typer always ends
+        code = exc.code
+    return code if isinstance(code, int) else 1
 
 
 def _show_version(wanted: bool) -> None:
@@ -48,6 +49,5 @@ def root(
     ] = False,
 ) -> None:
     """Hand a task to another agent, follow it, stop it, and get one honest answer back."""
-    # With no handler at all logging prints errors, tracebacks included, by itself.
-    handler = logging.StreamHandler() if debug else logging.NullHandler()
-    logging.basicConfig(level=logging.DEBUG if debug else logging.CRITICAL, handlers=[handler], force=True)
+    # Left alone, logging would print errors with their tracebacks.
+    logging.basicConfig(level=logging.DEBUG if debug else logging.CRITICAL, force=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Final
 
 import anyio
@@ -61,9 +62,8 @@ class Asker:
         fd, line = sys.stdin.fileno(), b""
         try:
             await anyio.wait_readable(fd)
-            line = os.read(fd, 4096)
-        except OSError:
-            pass  # the terminal is gone: no answer
+            with suppress(OSError):  # the terminal is gone: no answer
+                line = os.read(fd, 4096)
         finally:
             if not line.endswith(b"\n"):
                 self._console.print()  # the cursor stands behind the question

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import stat
 import sys
+from functools import partial
 
 import anyio
 
 from subagents import Result, Run
 from subagents._cli.ending import ending, exit_code
-from subagents._cli.loop import attend
+from subagents._cli.loop import attend, beside
 from subagents._cli.signals import INTERRUPTS
 from subagents._cli.streams import OutputLost
 from subagents._cli.view import View
@@ -55,13 +56,13 @@ async def _watched(run: Run, view: View) -> tuple[Result, OutputLost | None]:
         stop(str(lost[0]))
 
     results: list[Result] = []
-    async with anyio.create_task_group() as helpers:
-        helpers.start_soon(attend, view, stop)
-        helpers.start_soon(watch)
-        async with anyio.create_task_group() as telling:  # it ends with the last event before the verdict
-            telling.start_soon(show)
-            results.append(await complete(run))
-        helpers.cancel_scope.cancel()
+
+    async def work() -> None:
+        results.append(await complete(run))
+
+    async with beside(partial(attend, view, stop), watch), anyio.create_task_group() as tasks:
+        tasks.start_soon(show)  # it ends with the last event before the verdict
+        tasks.start_soon(work)
     return results[0], lost[0] if lost else None
 
 

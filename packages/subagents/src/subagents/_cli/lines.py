@@ -10,11 +10,10 @@ from rich.filesize import decimal
 from rich.text import Text
 
 from subagents import (
-    Choice,
     Failure,
     FailureKind,
     NoticeEvent,
-    PermissionRequest,
+    PermissionEvent,
     PlanEvent,
     Result,
     ToolEvent,
@@ -84,10 +83,11 @@ def notice_line(event: NoticeEvent) -> Text:
     return Text(f"{'' if event.level == 'info' else event.level + ': '}{one_line(event.text)}", _LEVELS[event.level])
 
 
-def permission_line(request: PermissionRequest, choice: Choice) -> Text:
+def permission_line(event: PermissionEvent) -> Text:
     """What the child was told."""
-    reason = f" ({one_line(choice.reason)})" if choice.reason else ""
-    return Text(f"{choice.kind}: {one_line(request.title)}{reason}", "yellow")
+    assert event.choice is not None
+    reason = f" ({one_line(event.choice.reason)})" if event.choice.reason else ""
+    return Text(f"{event.choice.kind}: {one_line(event.request.title)}{reason}", "yellow")
 
 
 def amount(done: float, total: float | None, unit: str) -> str:

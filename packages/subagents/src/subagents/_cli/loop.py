@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import Final, TypeVar
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Any, Final, TypeVar
 
 import anyio
 
@@ -43,27 +45,48 @@ async def attend(view: View, interrupted: Callable[[str], object]) -> None:
         await anyio.sleep(_FRAME)
 
 
+@asynccontextmanager
+async def beside(*helpers: Callable[[], Coroutine[Any, Any, object]]) -> AsyncGenerator[None]:
+    """Run the helpers for as long as the body runs."""
+    scope = anyio.CancelScope()  # theirs alone: the body is never cancelled by its own end
+
+    async def help_out() -> None:
+        with scope:
+            async with anyio.create_task_group() as tasks:
+                for helper in helpers:
+                    tasks.start_soon(helper)
+
+    async with anyio.create_task_group() as both:
+        both.start_soon(help_out)
+        try:
+            yield
+        finally:
+            scope.cancel()
+
+
 async def interruptible(view: View, work: Callable[[], Awaitable[T]]) -> T:
     """What `work` returns or raises.
 
     Raises:
         KeyboardInterrupt: a signal came; the work was cancelled, and has ended.
     """
+    scope = anyio.CancelScope()
+    box: list[T | Exception] = []
 
     def stop(why: str) -> None:
         view.stopping(why)
         scope.cancel()
 
-    box: list[T | Exception] = []
+    async def do() -> None:
+        with scope:
+            try:
+                box.append(await work())
+            except Exception as exc:  # noqa: BLE001  # raised below, without a group around it
+                box.append(exc)
+
     with view:
-        async with anyio.create_task_group() as helpers:
-            helpers.start_soon(attend, view, stop)
-            with anyio.CancelScope() as scope:
-                try:
-                    box.append(await work())
-                except Exception as exc:  # noqa: BLE001  # raised below, without the group around it
-                    box.append(exc)
-            helpers.cancel_scope.cancel()
+        async with beside(partial(attend, view, stop)), anyio.create_task_group() as tasks:
+            tasks.start_soon(do)
     if not box:
         raise KeyboardInterrupt
     if isinstance(box[0], Exception):

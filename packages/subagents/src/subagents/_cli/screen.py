@@ -121,9 +121,10 @@ class Screen(View):
                     self._print(notice_line(event))
             case StartedEvent():
                 self._status = "working"
-            case PermissionEvent():
-                if event.choice is not None:
-                    self._print(permission_line(event.request, event.choice))
+            case PermissionEvent(choice=None):
+                pass  # the question, which whoever answers it shows
+            case _:
+                self._print(permission_line(event))
 
     def result(self, result: Result) -> None:
         answer = answer_text(result)

@@ -53,16 +53,12 @@ def write_stdout(text: str) -> None:
     """Write and flush.
 
     Raises:
-        OutputLost: it could not be done; from then on standard output is the null device.
+        OutputLost: it could not be done.
     """
     try:
         sys.stdout.write(text)
         sys.stdout.flush()
     except OSError as exc:
-        # What is left in the buffer would be tried again at the interpreter's end, with a traceback.
-        null = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(null, sys.stdout.fileno())
-        os.close(null)
         raise OutputLost(exc.strerror or str(exc), closed=isinstance(exc, BrokenPipeError)) from None
 
 
@@ -93,9 +89,6 @@ class _Lenient:
     def flush(self) -> None:
         with suppress(OSError):
             self._stream.flush()
-
-    def fileno(self) -> int:
-        return self._stream.fileno()
 
     def isatty(self) -> bool:
         return self._stream.isatty()
