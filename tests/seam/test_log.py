@@ -5,7 +5,19 @@ from __future__ import annotations
 import anyio
 import pytest
 
-from subagents import Event, NoticeEvent, TextEvent, ThoughtEvent, ToolEvent, Usage, UsageEvent
+from subagents import (
+    Event,
+    NoticeEvent,
+    PermissionEvent,
+    PermissionRequest,
+    PlanEntry,
+    PlanEvent,
+    TextEvent,
+    ThoughtEvent,
+    ToolEvent,
+    Usage,
+    UsageEvent,
+)
 from subagents._log import LOG_BYTES, LOG_EVENTS, MERGE_BYTES, EventLog
 
 pytestmark = pytest.mark.anyio
@@ -88,6 +100,26 @@ async def test_the_oldest_fall_out_by_bytes() -> None:
     assert 38 <= len(kept) <= LOG_BYTES // 100_000
     assert kept[-1] == tool(99, "x" * 100_000)
     assert log.lost == 100 - len(kept)
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        NoticeEvent("n", data={"a": [{"b": "x" * 1_000_000}]}),
+        PlanEvent((PlanEntry("x" * 1_000_000),)),
+        PermissionEvent(PermissionRequest("t", data={"diff": "x" * 1_000_000})),
+        ToolEvent("t", "t", paths=("x" * 1_000_000,)),
+        TextEvent("\U0001f600" * 250_000, "m"),
+        NoticeEvent("n", data={"a": {"b": {"c": {"d": {"e": {"f": "x" * 1_000_000}}}}}}),
+    ],
+    ids=["notice", "plan", "permission", "paths", "wide text", "deep notice"],
+)
+async def test_whatever_is_large_in_an_event_counts(event: Event) -> None:
+    log = EventLog()
+    for _ in range(20):
+        log.put(event)
+        log.put(tool(0))
+    assert len(await drain(log)) <= 2 * 4 + 2
 
 
 async def test_one_enormous_event_does_not_push_itself_out() -> None:

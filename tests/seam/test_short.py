@@ -51,7 +51,7 @@ async def test_run_returns_the_result_when_nothing_is_left() -> None:
         late = await subagents.run(Echo(), "teardown")
     assert (result.stop_reason, result.output) == ("completed", "hello")
     assert late.ok
-    assert "RuntimeError('late')" in late.evidence.notes[0]
+    assert "RuntimeError: late" in late.evidence.notes[0]
 
 
 @pytest.mark.anyio

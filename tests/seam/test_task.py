@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -54,6 +56,7 @@ class Plain(Able):
         ({"deadline": float("nan")}, "deadline is a number above 0, not nan"),
         ({"idle_limit": -1}, "idle_limit is a number above 0, not -1"),
         ({"idle_limit": "5"}, "idle_limit is a number above 0, not '5'"),
+        ({"deadline": 10**400}, "deadline is a number above 0"),
         ({"deadline": True}, "deadline is a number above 0, not True"),
     ],
 )
@@ -71,6 +74,9 @@ def test_a_task_that_cannot_be_right_is_refused_with_its_reason(fields: dict[str
         ({"const": float("nan")}, "cannot be written as JSON"),
         ({"const": object()}, "cannot be written as JSON"),
         (["type"], "is a JSON object"),
+        ({"$schema": 5}, "unknown dialect 5"),
+        ({"$schema": "https://example.com/mine"}, "unknown dialect 'https://example.com/mine'"),
+        ({"$dynamicRef": "https://example.com/schema.json"}, "cannot be resolved"),
         ({"$ref": "https://example.com/schema.json"}, "example.com/schema.json cannot be resolved"),
         ({"properties": {"a": {"$ref": "#/$defs/none"}}}, "#/\\$defs/none cannot be resolved"),
     ],
@@ -88,10 +94,20 @@ def test_a_schema_that_is_none_is_refused_before_anything_starts(schema: Any, sa
         {"properties": {"$ref": {"type": "string"}}},
         {"enum": [{"$ref": "not a reference"}]},
         {},
+        MappingProxyType({"required": ("a",), "properties": MappingProxyType({"a": True})}),
     ],
 )
 def test_a_schema_that_is_one_is_taken(schema: Any) -> None:
-    Able().start("x", output_schema=schema)
+    taken = Able().start("x", output_schema=schema).task.output_schema
+    assert taken == json.loads(json.dumps(schema, default=dict))
+
+
+def test_a_schema_that_is_nested_too_deep_is_refused() -> None:
+    schema: dict[str, Any] = {}
+    for _ in range(400):
+        schema = {"not": schema}
+    with pytest.raises(TaskError, match=r"too deep|cannot be written"):
+        Able().start("x", output_schema=schema)
 
 
 def test_a_folder_that_cannot_be_entered_is_refused(tmp_path: Path) -> None:
@@ -102,8 +118,9 @@ def test_a_folder_that_cannot_be_entered_is_refused(tmp_path: Path) -> None:
     for cwd, says in ((tmp_path / "none", "cannot be resolved"), (file, "is not a directory"), (loop, "cannot be")):
         with pytest.raises(TaskError, match=says):
             Plain().start("x", cwd=cwd)
-    with pytest.raises(TaskError, match="cannot be resolved"):
-        Plain().start("x", cwd="a\0b")
+    for wrong, says in (("a\0b", "null character"), ("", "cwd is empty"), (5, "cwd is text"), (b"/tmp", "cwd is text")):
+        with pytest.raises(TaskError, match=says):
+            Plain().start("x", cwd=wrong)  # pyright: ignore[reportArgumentType]  # as a caller without types would
 
 
 def test_the_folder_is_absolute_and_resolved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -131,7 +148,7 @@ def test_what_the_seam_takes_care_of_needs_no_capability() -> None:
 
 
 def test_an_unknown_field_is_refused_by_its_name() -> None:
-    with pytest.raises(TaskError, match="no field promt; it has prompt, cwd"):
+    with pytest.raises(TaskError, match="no field promt beside its prompt; it has cwd, model"):
         Plain().start("x", promt="y")  # pyright: ignore[reportCallIssue]  # as a caller without types would
 
 

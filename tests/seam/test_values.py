@@ -96,15 +96,34 @@ def test_a_task_goes_through_json_unchanged() -> None:
     assert Task.from_json('{"prompt": "x"}') == Task("x")
 
 
-@given(st.text())
+@given(st.text(st.characters(codec="utf-8")))
 def test_any_text_survives_the_way_through_json(text: str) -> None:
-    event = TextEvent(text.encode("utf-8", "replace").decode())
+    event = TextEvent(text)
     assert event_from_json(event.to_json()) == event
 
 
-def test_an_unknown_event_is_refused() -> None:
-    with pytest.raises(ValueError, match="type"):
-        event_from_json('{"type": "future"}')
+def test_an_unknown_event_arrives_as_a_notice() -> None:
+    notice = event_from_json('{"type": "future", "x": 1}')
+    assert notice == NoticeEvent("an event of the unknown type future", "unknown", data={"type": "future", "x": 1})
+
+
+@pytest.mark.parametrize("text", ["{}", '{"type": "text"}', '{"type": 5}', "[]", "null", '{"type": "tool", "id": 3}'])
+def test_what_is_no_event_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r"validation error|type"):
+        event_from_json(text)
+
+
+def test_half_of_a_surrogate_pair_is_written_as_a_replacement() -> None:
+    for text, read in (("a\ud83d", "a\ufffd"), ("\ude00\U0001f600", "\ufffd\U0001f600"), ("\\ud83d", "\\ud83d")):
+        assert event_from_json(TextEvent(text).to_json()) == TextEvent(read)
+
+
+def test_reading_many_events_builds_one_parser() -> None:
+    from subagents._events import _any_event  # pyright: ignore[reportPrivateUsage]
+
+    for _ in range(3):
+        event_from_json('{"type": "text", "text": "x"}')
+    assert _any_event.cache_info().misses == 1
 
 
 @pytest.mark.parametrize(
@@ -121,6 +140,12 @@ def test_an_unknown_event_is_refused() -> None:
         ("tag\U000e0041", r"tag\U000e0041"),
         ("👩\u200d🔬", "👩\u200d🔬"),
         ("x\u200d", r"x\u200d"),
+        ("❤\ufe0f 1\ufe0f\u20e3", "❤\ufe0f 1\ufe0f\u20e3"),
+        ("👩🏽\u200d❤\ufe0f\u200d👨", "👩🏽\u200d❤\ufe0f\u200d👨"),
+        ("a\ufe00b\U000e0102", r"a\ufe00b\U000e0102"),
+        ("a\ufe0f\ufe0f", "a\ufe0f" + r"\ufe0f"),
+        ("\u3164\u2800\u034f", r"\u3164\u2800\u034f"),
+        ("nbsp\u00a0em\u2003", r"nbsp\xa0em\u2003"),
         ("a\u200d b", r"a\u200d b"),
     ],
 )

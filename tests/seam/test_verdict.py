@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from typing import Any
 
 import pytest
@@ -60,6 +61,12 @@ SCHEMA: dict[str, Any] = {"type": "object", "properties": {"n": {"type": "intege
         (Result.completed("no json"), SCHEMA, 1, "error", "output", None),
         (Result.completed(""), SCHEMA, 1, "error", "output", None),
         (Result.completed("[" * 100_000), SCHEMA, 0, "error", "output", None),
+        (Result.completed("NaN"), {"type": "number"}, 0, "error", "output", None),
+        (Result.completed("1e999"), {"type": "number"}, 0, "error", "output", None),
+        (Result.completed("x", structured=object()), {}, 0, "error", "output", None),
+        (Result.completed("1" + "0" * 400), {"multipleOf": 0.1}, 0, "error", "output", None),
+        (Result.completed("1"), {"$ref": "#/a", "a": {"pattern": "("}}, 0, "completed", None, 1),
+        (Result.completed('"x"'), {"$ref": "#/a", "a": {"pattern": "("}}, 0, "error", "output", None),
         (Result("error", "part"), None, 0, "error", "unknown", None),
         (Result("max-tokens", "part"), SCHEMA, 0, "max-tokens", None, None),
         (Result("refusal"), None, 0, "refusal", None, None),
@@ -74,6 +81,26 @@ def test_what_a_backend_finished_with_becomes_this_verdict(
     assert (verdict.failure.kind if verdict.failure else None) == kind
     assert verdict.structured == structured
     assert verdict.output == result.output
+
+
+def test_nothing_is_fetched_to_validate_an_answer() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.setblocking(False)
+        url = f"http://127.0.0.1:{server.getsockname()[1]}/x"
+        for schema in ({"$dynamicRef": url}, {"$ref": "#/foo", "foo": {"$ref": url}}):
+            verdict = judge(Result.completed("1"), schema, 0)
+            assert verdict.failure is not None
+            assert "the schema could not be applied" in verdict.failure.message
+        with pytest.raises(BlockingIOError):
+            server.accept()
+
+
+def test_an_exception_that_cannot_be_printed_is_named_by_its_type() -> None:
+    class Mute(Exception):
+        def __str__(self) -> str:
+            raise ValueError
+
+    assert failure_of(Mute(), "run").message == "Mute"
 
 
 def test_the_violation_names_the_place() -> None:

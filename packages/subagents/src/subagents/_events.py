@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal, TypeAlias, cast
+from functools import cache
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias, cast, get_args
 
 from subagents._permission import Choice, PermissionRequest
 from subagents._result import Usage
-from subagents._wire import Wire, adapter
-from subagents._words import PlanStatus, ToolKind, ToolStatus
+from subagents._wire import Wire
+from subagents._words import EventType, PlanStatus, ToolKind, ToolStatus
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
+
+_TYPES: Final = frozenset[str](get_args(EventType))
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,12 +134,23 @@ Event: TypeAlias = (
 )
 
 
+@cache
+def _any_event() -> TypeAdapter[Event]:
+    from pydantic import Field, TypeAdapter
+
+    return TypeAdapter(Annotated[Event, Field(discriminator="type")])
+
+
 def event_from_json(text: str | bytes) -> Event:
-    """The event that `to_json` wrote; its `type` says which.
+    """The event that `to_json` wrote; a `type` that is not known here arrives as a notice with code `unknown`.
 
     Raises:
-        pydantic.ValidationError: the text is no JSON object of any event.
+        pydantic.ValidationError: the text is no JSON object, or a known type lacks what it needs.
     """
-    from pydantic import Field
-
-    return cast("Event", adapter(Annotated[Event, Field(discriminator="type")]).validate_json(text))
+    data: object = json.loads(text) if text.strip()[:1] in ("{", b"{") else None
+    if isinstance(data, dict):
+        found = cast("dict[str, Any]", data)
+        kind: object = found.get("type")
+        if isinstance(kind, str) and kind not in _TYPES:
+            return NoticeEvent(f"an event of the unknown type {kind}", "unknown", data=found)
+    return _any_event().validate_json(text)

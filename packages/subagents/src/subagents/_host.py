@@ -10,10 +10,11 @@ import contextvars
 import sys
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import anyio
 
+from subagents._gate import Gate
 from subagents.errors import SubagentError
 
 if TYPE_CHECKING:
@@ -61,38 +62,63 @@ def now() -> float:
     return token.time() if is_asyncio(token) else sys.modules["trio"].current_time()
 
 
-def spawn(body: Callable[[], Coroutine[Any, Any, None]], name: str) -> None:
-    """Run the body in a task of its own, with a copy of the current context variables.  It must not raise."""
+def spawn(body: Callable[[], Coroutine[Any, Any, None]], name: str) -> asyncio.Task[None] | None:
+    """Run the body in a task of its own, with a copy of the current context variables.  It must not raise.
+
+    Returns:
+        the task, to be given to `forget` when its loop was closed over it; None on trio, which ends its tasks.
+    """
     token = current()
     if is_asyncio(token):
-        task = token.create_task(body(), name=name)
+        task: asyncio.Task[None] = token.create_task(body(), name=name)
         _alive.add(task)
         task.add_done_callback(_alive.discard)
-    else:
-        import trio
+        return task
+    import trio
 
-        trio.lowlevel.spawn_system_task(body, name=name, context=contextvars.copy_context())
+    trio.lowlevel.spawn_system_task(body, name=name, context=contextvars.copy_context())
+    return None
 
 
-def post(token: Token, call: Callable[..., object], *args: object) -> None:
-    """Call in that loop, soon; nothing when the loop is gone.
+def forget(task: asyncio.Task[None] | None) -> None:
+    """End a task whose loop is gone, so that what it owns is finalized.
+
+    By hand: anyio keeps the state of a task for as long as the task lives, and the state holds the task.
+    """
+    if task is not None:
+        _alive.discard(task)
+        with suppress(Exception):  # its clean-up wanted a loop, or failed by itself: there is nobody to tell
+            cast("Coroutine[Any, Any, None]", task.get_coro()).close()
+
+
+def post(token: Token, call: Callable[..., object], *args: object) -> bool:
+    """Call in that loop, soon; False when the loop is gone.
 
     From any thread, also from a finalizer or a signal handler.
     """
     enter = token.call_soon_threadsafe if is_asyncio(token) else token.run_sync_soon
-    with suppress(RuntimeError):  # asyncio: the loop is closed; trio.RunFinishedError is one as well
+    try:
         enter(call, *args)
-
-
-def cancelled_from_outside(exc: BaseException) -> bool:
-    """Whether a cancellation that reached this task was really asked for.
-
-    A library can let a stray `CancelledError` slip; asyncio then counts no request, and trio has no cancelled scope
-    around us.
-    """
-    if not isinstance(exc, anyio.get_cancelled_exc_class()):
+    except (RuntimeError, OSError):  # asyncio: the loop is closed, or its pipe; trio.RunFinishedError is the first
         return False
-    if is_asyncio(current()):
+    return True
+
+
+def gone(token: Token) -> bool:
+    """Whether that loop has ended for good."""
+    return bool(token.is_closed()) if is_asyncio(token) else not post(token, bool)
+
+
+def being_cancelled() -> bool:
+    """Whether the task that runs here was cancelled from outside.
+
+    Not by what was raised: a library can let a stray `CancelledError` slip, and a backend can answer a real one with
+    an error of its own.  asyncio counts the requests; on trio every scope around us says when it ends.
+    """
+    token = running()
+    if token is None:  # the loop was closed over it
+        return True
+    if is_asyncio(token):
         import asyncio
 
         task = asyncio.current_task()
@@ -100,20 +126,20 @@ def cancelled_from_outside(exc: BaseException) -> bool:
     return anyio.current_effective_deadline() == float("-inf")
 
 
-async def until(event: anyio.Event, bound: float) -> bool:
-    """Wait for the event, at most `bound` seconds, whoever cancels; a cancellation is raised afterwards.
+async def until(gate: Gate, bound: float) -> bool:
+    """Wait for the gate, at most `bound` seconds, whoever cancels; a cancellation is raised afterwards.
 
     Raw asyncio cancellation ignores anyio's shields; it is held back here and raised again at the end.
     """
     end = anyio.current_time() + bound
     cancelled = anyio.get_cancelled_exc_class()
     held: BaseException | None = None
-    while not event.is_set() and (left := end - anyio.current_time()) > 0:
+    while not gate.open and (left := end - anyio.current_time()) > 0:
         try:
             with anyio.move_on_after(left, shield=True):
-                await event.wait()
+                await gate.wait()
         except cancelled as exc:  # of asyncio: trio honours the shield
             held = exc
     if held is not None:
         raise held
-    return event.is_set()
+    return gate.open

@@ -7,13 +7,15 @@ for at most half of the byte limit, so that a 12 MB line does not push itself ou
 
 from __future__ import annotations
 
+import sys
 from collections import deque
-from typing import Final, Self
+from collections.abc import Mapping
+from typing import Final, Self, cast
 
 import anyio
 import anyio.lowlevel
 
-from subagents._events import Event, NoticeEvent, TextEvent, ThoughtEvent, ToolEvent
+from subagents._events import Event, NoticeEvent, PermissionEvent, PlanEvent, TextEvent, ThoughtEvent, ToolEvent
 
 LOG_BYTES: Final = 4 * 1024 * 1024
 LOG_EVENTS: Final = 16_384
@@ -22,14 +24,33 @@ MERGE_BYTES: Final = 16 * 1024
 _OVERHEAD: Final = 64
 
 
+def _weigh(value: object, depth: int = 4) -> int:
+    """About how many bytes of memory a plain value takes."""
+    if isinstance(value, str):
+        return sys.getsizeof(value)  # by the width of its characters
+    if depth and isinstance(value, Mapping):
+        items = cast("Mapping[object, object]", value).items()
+        return _OVERHEAD + sum(_weigh(k, depth - 1) + _weigh(v, depth - 1) for k, v in items)
+    if depth and isinstance(value, list | tuple):
+        return _OVERHEAD + sum(_weigh(v, depth - 1) for v in cast("list[object]", value))
+    # Deeper than that: its text stands for it.
+    return _OVERHEAD if isinstance(value, int | float | None) else sys.getsizeof(repr(value))
+
+
 def _size(event: Event) -> int:
     match event:
         case TextEvent() | ThoughtEvent():
-            size = len(event.text)
+            size = sys.getsizeof(event.text)
         case ToolEvent():
-            size = len(event.output) + len(event.title) + len(event.command or "")
+            size = sys.getsizeof(event.output) + sys.getsizeof(event.title) + len(event.command or "")
+            size += sum(map(len, event.paths)) if event.paths else 0
         case NoticeEvent():
-            size = len(event.text) + 16 * len(event.data)
+            size = sys.getsizeof(event.text) + (_weigh(event.data) if event.data else 0)
+        case PlanEvent():
+            size = sum(sys.getsizeof(entry.content) for entry in event.entries)
+        case PermissionEvent():
+            request = event.request
+            size = _weigh((request.title, request.command, request.reason, *request.paths, request.data), 6)
         case _:
             size = 256
     return min(size + _OVERHEAD, LOG_BYTES // 2)
@@ -75,8 +96,10 @@ class EventLog:
         if last.id != event.id or last.parent != event.parent or size + len(event.text) > MERGE_BYTES:
             return False
         # Built by hand: dataclasses.replace is five times as slow, and this runs once per token.
-        self.kept[-1] = (type(event)(last.text + event.text, event.id, event.parent), size + len(event.text))
-        self._bytes += len(event.text)
+        merged = type(event)(last.text + event.text, event.id, event.parent)
+        grown = sys.getsizeof(merged.text) + _OVERHEAD
+        self.kept[-1] = (merged, grown)
+        self._bytes += grown - size
         return True
 
     def close(self) -> None:
@@ -107,8 +130,9 @@ class EventLog:
 class EventReader:
     """An asynchronous iterator over the events of a run; it ends after the last one before the verdict.
 
-    A reader that keeps up loses nothing.  One that is too slow for the bounds of the log finds a `notice` with code
-    `lost` in the place of what it missed, and the sum in `lost`.
+    A reader that keeps up loses nothing: it takes all that is there in one turn of the loop, for the backend has the
+    next one.  One that is too slow for the bounds of the log finds a `notice` with code `lost` in the place of what it
+    missed, and the sum in `lost`.
     """
 
     def __init__(self, log: EventLog) -> None:

@@ -17,7 +17,7 @@ from subagents._link import Link
 from subagents._permission import Permission
 from subagents._run import Run
 from subagents._task import Task, TaskFields, prepare
-from subagents._verdict import leaves
+from subagents._verdict import leaves, told
 from subagents._wire import Wire
 from subagents.errors import TaskError, Unsupported
 
@@ -134,8 +134,8 @@ class Provider(ABC):
                 with scope:
                     box.append(await self._probe())
             except BaseException as exc:  # folded: a probe says what it found, whatever it ran into
-                box.append(Probe(False, detail=redact(f"{type(leaves(exc)[0]).__name__}: {leaves(exc)[0]}")))
-                if _host.cancelled_from_outside(exc):
+                box.append(Probe(False, detail=redact(told(leaves(exc)[0]))))
+                if _host.being_cancelled():
                     raise
             finally:
                 done.set()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from subagent_process import redact
 from subagents._provider import Provider, check_name
-from subagents.errors import ConfigError, DuplicateProvider, TaskError, Unavailable, UnknownProvider
+from subagents.errors import ConfigError, DuplicateProvider, SubagentError, TaskError, Unavailable, UnknownProvider
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -55,7 +55,7 @@ def provider_type(name: str) -> type[Provider]:
     (point,) = points[name]
     try:
         found: object = point.load()
-    except Exception as exc:  # a third party's module may raise anything while it is imported
+    except (Exception, SystemExit) as exc:  # a third party's module may do anything while it is imported
         raise Unavailable(
             f"the provider {name!r} ({point.value}) cannot be loaded: {type(exc).__name__}: {redact(str(exc))}"
         ) from exc
@@ -89,6 +89,8 @@ def create(kind: str, /, *, name: str | None = None, options: Mapping[str, Any] 
         _check_options(found, kind, given)
     try:
         return cast("Any", found)(name=name or kind, **given)
+    except SubagentError:
+        raise
     except Exception as exc:  # noqa: BLE001  # a third party's constructor may raise anything
         raise Unavailable(f"the provider {kind!r} cannot be made: {type(exc).__name__}: {redact(str(exc))}") from None
 

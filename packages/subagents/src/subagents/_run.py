@@ -17,8 +17,8 @@ from subagents import _host
 from subagents._events import Event
 from subagents._permission import Permission
 from subagents._result import Failure, Result
-from subagents._state import RunState
-from subagents._task import Task
+from subagents._state import RunState, aborted
+from subagents._task import Task, check_text
 from subagents.errors import RunEnded, StartError, SubagentError, Unsupported
 
 if TYPE_CHECKING:
@@ -38,10 +38,20 @@ class Run(AbstractAsyncContextManager["Run"]):
         self.id = uuid.uuid4().hex
         self.provider = provider.name
         self.task = task
-        self._state = RunState(provider, task, permission, self.id, subagent_process.depth() + 1)
+        self.permission = permission
+        self._state = RunState(provider, task, self, subagent_process.depth() + 1)
         self._entered = False
         self._stopped: str | None = None  # cancelled before it was entered
-        self._token: _host.Token | None = _host.running()  # of the loop that waits for it, or has entered it
+        self._token: _host.Token | None = None  # of the loop that waits for it, or has entered it
+        self._on_ended: list[Callable[[], object]] = []
+        self._adopt()
+
+    def _adopt(self) -> None:
+        """Know the loop that has to be woken; say so when it is gone."""
+        if not self._entered:
+            self._token = _host.running() or self._token
+        elif not self._state.ended.open and _host.gone(self._token):
+            self._state.abandon("the event loop was closed")
 
     @property
     def leave_timeout(self) -> float:
@@ -60,7 +70,7 @@ class Run(AbstractAsyncContextManager["Run"]):
         stalls nobody: what fell out of the log (4 MiB, 16,384 events) before it came is one `notice` with code
         `lost`.
         """
-        self._token = self._token or _host.running()
+        self._adopt()
         return self._state.log.reader()
 
     async def result(self) -> Result:
@@ -68,7 +78,7 @@ class Run(AbstractAsyncContextManager["Run"]):
 
         Never raises for anything that the child did.  Valid for ever; cancelling one waiter cancels nothing else.
         """
-        self._token = self._token or _host.running()
+        self._adopt()
         await self._state.settled.wait()
         assert self._state.verdict is not None
         return self._state.verdict
@@ -76,11 +86,17 @@ class Run(AbstractAsyncContextManager["Run"]):
     async def closed(self) -> Result:
         """The same verdict when nothing is left, with the process report and what came late in its evidence.
 
-        When the backend ignored its end for `leave_timeout` seconds after it was left, `evidence.left_behind` says so.
+        A backend that ignores its end is given up on: `leave_timeout` seconds after the run was left, or twice that
+        after the verdict where nobody leaves it; `evidence.left_behind` says so then.
         """
-        self._token = self._token or _host.running()
-        await self._state.gone.wait()
-        return self._state.final()
+        self._adopt()
+        state = self._state
+        await state.settled.wait()
+        with anyio.move_on_after(2 * state.provider.leave_timeout):
+            await state.gone.wait()
+        if not state.gone.open:
+            state.give_up()
+        return state.final()
 
     async def send(self, text: str) -> None:
         """Say something to the child while it works.
@@ -88,40 +104,50 @@ class Run(AbstractAsyncContextManager["Run"]):
         Raises:
             Unsupported: the provider does not take messages ("send" is not among its capabilities).
             RunEnded: the run has its verdict.
+            TaskError: it is no text, empty, or cannot be written as UTF-8.
         """
         state = self._state
         if "send" not in state.provider.capabilities:
             raise Unsupported(f"{self.provider} does not take messages during a run")
         if state.verdict is not None:
             raise RunEnded(f"run {self.id} has ended as {state.verdict.stop_reason}: start a new one")
+        check_text("a message", text, required=True)
         state.messages.put(text)
         await anyio.lowlevel.checkpoint()
 
     def when_ended(self, call: Callable[[], object]) -> None:
         """Have it called, in the loop, once `drive` has ended (now, if it has): nothing of the run is left then.
 
-        It must not raise.
+        It must not raise, and is kept by the handle: one that is dropped calls nobody.
         """
-        if self._state.ended.is_set():
+        if self._state.ended.open:
             call()
         else:
-            self._state.on_ended.append(call)
+            self._on_ended.append(call)
+
+    def tell_ended(self) -> None:
+        """For the seam alone: call what waits for the end."""
+        for call in self._on_ended:
+            call()
 
     def cancel(self, reason: str = "") -> None:
         """Stop it: the verdict is `aborted` at once, and nothing of it stays.
 
         Synchronous, idempotent, from any thread and at any moment; without effect on a verdict that is there already.
         """
-        # No lock: a signal handler may come here while this thread is here already.  The order is what counts: a run
-        # that is entered at this very moment either finds the mark, or has set the token that is read after it.
+        # No lock: a signal handler may come here while this thread is here already.  The order is what counts.  Who
+        # waits sets the token and then looks at the verdict; here it is the other way round, so that one sees the
+        # other.  And in a signal handler nobody is woken, only marked: see Gate.
+        state = self._state
         self._stopped = self._stopped or reason or "cancelled"
         token = self._token
+        if token is None or _host.running() is token:
+            state.decide(aborted(reason))
         if token is None:
-            self._state.cancel(reason)
-            return
-        if _host.running() is token:
-            self._state.cancel(reason)
-        _host.post(token, self._state.cancel, reason)  # inside the loop it only wakes it (signal handlers)
+            state.never_began()
+            token = self._token
+        if token is not None and not _host.post(token, state.cancel, reason):
+            state.abandon(reason)
 
     async def __aenter__(self) -> Self:
         """Start, and wait until the child has accepted the work.
@@ -137,10 +163,9 @@ class Run(AbstractAsyncContextManager["Run"]):
             state.cancel(self._stopped)
         elif refusal := self._refusal():
             state.settle(Result.error(refusal))
-        if state.verdict is not None:
             state.end()
         else:
-            weakref.finalize(self, _host.post, self._token, state.cancel, "the handle was dropped").atexit = False
+            weakref.finalize(self, _drop, self._token, state).atexit = False
             state.begin()
             try:
                 await state.published.wait()
@@ -150,9 +175,33 @@ class Run(AbstractAsyncContextManager["Run"]):
                 raise
         verdict = state.verdict
         if verdict is not None and not state.accepted and verdict.failure is not None:
-            await state.leave()
+            await self._teardown()
             raise StartError(verdict.failure)
         return self
+
+    async def _teardown(self) -> None:
+        """Leave it, but give the backend's own teardown its time: leaving at once would cut it short."""
+        bound = self._state.provider.leave_timeout
+        end = anyio.current_time() + bound
+        try:
+            with anyio.move_on_after(bound):
+                await self._state.gone.wait()
+        finally:
+            await self._state.leave(max(end - anyio.current_time(), bound / 4))
+
+    async def see_through(self) -> Result:
+        """For the seam alone: the closed result of an entered run, which is left; also when the caller is cancelled."""
+        try:
+            await self.result()
+        except BaseException:
+            await self._state.leave()
+            raise
+        await self._teardown()
+        return await self.closed()
+
+    async def leave(self, bound: float) -> None:
+        """For the seam alone: leave it, waiting at most so many seconds."""
+        await self._state.leave(bound)
 
     def _refusal(self) -> Failure | None:
         depth, most = self._state.depth, self._state.provider.max_depth
@@ -170,12 +219,7 @@ class Run(AbstractAsyncContextManager["Run"]):
         await self._state.leave()
 
 
-async def see_through(run: Run) -> Result:
-    """The result of an entered run when nothing is left; it is left then, and also when the caller is cancelled."""
-    try:
-        await run.result()
-        with anyio.move_on_after(run.leave_timeout):  # the backend's own teardown: leaving at once would cut it short
-            await run.closed()
-    finally:
-        await run.__aexit__(None, None, None)
-    return await run.closed()
+def _drop(token: _host.Token, state: RunState) -> None:
+    """The handle was lost.  In whatever thread the garbage is collected."""
+    if not _host.post(token, state.cancel, "the handle was dropped"):
+        state.abandon("the handle was dropped")

@@ -12,9 +12,10 @@ import anyio
 from subagents._permission import Permission
 from subagents._provider import Provider, check_name
 from subagents._result import Result
-from subagents._run import Run, see_through
+from subagents._run import Run
+from subagents._short import complete
 from subagents._task import Task, TaskFields
-from subagents.errors import Busy, DuplicateProvider, StartError, SubagentError, UnknownProvider
+from subagents.errors import Busy, DuplicateProvider, SubagentError, UnknownProvider
 
 CLOSED: Final = "the runtime is closed"
 
@@ -136,11 +137,17 @@ class Runtime(AbstractAsyncContextManager["Runtime"]):
             StartError: the child never accepted the work.
             SubagentError: the Runtime is not open.
         """
+        return await (await self._admit(self._made(provider, task, permission, fields), wait)).__aenter__()
+
+    def _made(self, provider: str, task: Task | str, permission: Permission | None, fields: TaskFields) -> Run:
         if self._slots is None or self._closing:
             raise SubagentError("the runtime is not open: use it as `async with Runtime(...)`")
         if provider not in self._providers:
             raise self._unknown(provider)
-        run = self._providers[provider].start(task, permission=permission, **fields)
+        return self._providers[provider].start(task, permission=permission, **fields)
+
+    async def _admit(self, run: Run, wait: bool) -> Run:
+        """The run, once it has its slot; the slot is given back when the run has ended."""
         folder = cast("str", run.task.cwd)
         with ExitStack() as undo:
             with anyio.CancelScope() as waiting:  # closing wakes who waits for a slot that may never be freed
@@ -154,7 +161,7 @@ class Runtime(AbstractAsyncContextManager["Runtime"]):
             self._waiting.discard(waiting)
             free = undo.pop_all()
         run.when_ended(free.close)
-        return await run.__aenter__()
+        return run
 
     async def _take(self, folder: str, wait: bool, undo: ExitStack) -> None:
         """A place in the folder and a slot; `undo` gives back what was taken."""
@@ -188,11 +195,7 @@ class Runtime(AbstractAsyncContextManager["Runtime"]):
         Raises:
             UnknownProvider, TaskError, Busy, SubagentError: as `start`.
         """
-        try:
-            run = await self.start(provider, task, permission=permission, wait=wait, **fields)
-        except StartError as exc:
-            return Result.error(exc.failure)
-        return await see_through(run)
+        return await complete(await self._admit(self._made(provider, task, permission, fields), wait))
 
     async def __aenter__(self) -> Self:
         if self._slots is not None:
@@ -210,10 +213,11 @@ class Runtime(AbstractAsyncContextManager["Runtime"]):
         for run in runs:
             run.cancel(CLOSED)
         held: BaseException | None = None
-        for run in runs:  # all at once are ending: the waits overlap
+        end = anyio.current_time() + max((run.leave_timeout for run in runs), default=0.0)
+        for run in runs:  # all are ending at once: one bound for all of them
             try:
-                await run.__aexit__(None, None, None)
-            except BaseException as cancelled:  # noqa: BLE001  # the promise is kept first: every run is waited for, then it is raised
+                await run.leave(max(end - anyio.current_time(), 0.0))
+            except BaseException as cancelled:  # noqa: BLE001  # raised when every run was waited for
                 held = cancelled
         if held is not None:
             raise held

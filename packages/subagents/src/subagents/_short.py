@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextvars
+import inspect
 import json
 import signal
 import threading
@@ -17,7 +18,7 @@ from subagents._permission import Permission
 from subagents._provider import Provider
 from subagents._registry import create
 from subagents._result import Result
-from subagents._run import Run, see_through
+from subagents._run import Run
 from subagents._task import Task, TaskFields
 from subagents.errors import StartError
 
@@ -61,7 +62,7 @@ async def complete(handle: Run) -> Result:
         await handle.__aenter__()
     except StartError:
         return await handle.closed()
-    return await see_through(handle)
+    return await handle.see_through()
 
 
 def run_sync(
@@ -136,10 +137,17 @@ class _CtrlC:
             self._handle.cancel("interrupted")
 
     def __exit__(self, *_: object) -> None:
-        if self._here:
-            signal.signal(signal.SIGINT, self._before)
-            if self._caught:
-                signal.raise_signal(signal.SIGINT)
+        if not self._here:
+            return
+        signal.signal(signal.SIGINT, self._before)
+        if not self._caught:
+            return
+        if callable(self._before):
+            # Called and not raised again: a loop with a handler of its own has seen the signal on its wake-up pipe
+            # already, and would take a second one for a second Ctrl-C.
+            self._before(signal.SIGINT, inspect.currentframe())
+        elif self._before == signal.SIG_DFL:
+            signal.raise_signal(signal.SIGINT)
 
 
 def as_tool(

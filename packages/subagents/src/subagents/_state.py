@@ -1,7 +1,8 @@
 """One run from the inside: the task that owns it, its verdict, its clocks.
 
-`RunState` is what the owning task and the backend hold; the caller holds a `Run`, and losing that cancels this.  All
-methods belong to the run's event loop.
+`RunState` is what the owning task and the backend hold; the caller holds a `Run`, and losing that cancels this. So
+nothing here may lead back to the Run: the permission callback and what waits for the end are reached through it,
+weakly. All methods belong to the run's event loop, but for `decide`, which any thread or signal handler may call.
 """
 
 from __future__ import annotations
@@ -10,7 +11,8 @@ import inspect
 import logging
 import time
 import traceback
-from collections.abc import AsyncIterator, Callable
+import weakref
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
@@ -19,35 +21,46 @@ import anyio
 from subagent_process import ShutdownReport, redact
 from subagents import _host
 from subagents._events import Event, PermissionEvent, StartedEvent, ToolEvent
+from subagents._gate import Gate
 from subagents._link import Inbox, Link
 from subagents._log import EventLog
-from subagents._permission import Choice, Permission, PermissionRequest, choose, rejected
+from subagents._permission import Choice, PermissionRequest, choose, rejected
 from subagents._result import Evidence, Failure, Result
 from subagents._task import Task
-from subagents._verdict import failure_of, judge, leaves, unfinished
+from subagents._verdict import failure_of, judge, leaves, told, unfinished
 from subagents.errors import StartError
 
 if TYPE_CHECKING:
+    import asyncio
+
     from subagents._provider import Provider
+    from subagents._run import Run
 
 _EDITS: Final = frozenset({"edit", "delete", "move"})
+
+
+def aborted(reason: str) -> Result:
+    """The verdict of a run that was stopped."""
+    return Result("aborted", evidence=Evidence(notes=(reason,) if reason else ()))
 
 
 class RunState(Link):
     """The state of one run, and the `Link` that its backend sees."""
 
-    def __init__(self, provider: Provider, task: Task, permission: Permission, run_id: str, depth: int) -> None:
-        self.provider, self.task, self.permission, self.id = provider, task, permission, run_id
+    def __init__(self, provider: Provider, task: Task, run: Run, depth: int) -> None:
+        self.provider, self.task, self.id = provider, task, run.id
+        self._run = weakref.ref(run)
         self.log, self.messages = EventLog(), Inbox()
         self.logger = logging.getLogger(f"subagents.{provider.name}")
-        self.verdict: Result | None = None
         self.accepted = False  # the child has taken the work, or there is a verdict that says it did
-        self.published = anyio.Event()  # entering may return
-        self.settled = anyio.Event()  # there is a verdict
-        self.ended = anyio.Event()  # drive has ended: nothing is left
-        self.gone = anyio.Event()  # ended, or given up on
-        self.on_ended: list[Callable[[], object]] = []
+        self.begun = False
+        self.published = Gate()  # entering may return
+        self.settled = Gate()  # there is a verdict
+        self.ended = Gate()  # drive has ended: nothing is left
+        self.gone = Gate()  # ended, or given up on
+        self._verdicts: list[Result] = []  # the first one counts; appending is the one step that nothing can split
         self._depth = depth
+        self._owner: asyncio.Task[None] | None = None
         self._scope: anyio.CancelScope | None = None
         self._clock_scope: anyio.CancelScope | None = None
         self._began = time.monotonic()
@@ -85,6 +98,8 @@ class RunState(Link):
         self.log.put(event)
 
     async def ask(self, request: PermissionRequest) -> Choice:
+        if self.verdict is not None:
+            return rejected(request, "the run has ended")
         self.emit(PermissionEvent(request))
         self._asking += 1
         try:
@@ -96,19 +111,33 @@ class RunState(Link):
         return choice
 
     async def _answer(self, request: PermissionRequest) -> Choice:
-        if not callable(self.permission):
-            return choose(request, self.permission)
+        run = self._run()
+        permission = run.permission if run is not None else "reject"
+        if not callable(permission):
+            return choose(request, permission)
+        del run  # the handle must not be held by who waits for its callback
+        limit = self.provider.ask_timeout
+        began = time.monotonic()
+        answer: object = None
         try:
-            with anyio.fail_after(self.provider.ask_timeout):
-                answer: object = self.permission(request)
+            with anyio.move_on_after(limit) as patience:
+                answer = permission(request)
                 if inspect.isawaitable(answer):
                     answer = await answer
-        except TimeoutError:
-            return rejected(request, f"no answer within {self.provider.ask_timeout:g} s")
-        except Exception as exc:  # noqa: BLE001  # the caller's code: whatever it raises is a rejection
+            if patience.cancelled_caught or time.monotonic() - began > limit:
+                return rejected(request, f"no answer within {limit:g} s")
+            return choose(request, answer)  # inside: an answer may be an object whose comparison raises
+        except BaseException as exc:
+            if self._stopped(exc):
+                raise
             self._say(logging.ERROR, "the permission callback failed", exc)
             return rejected(request, "the permission callback failed")
-        return choose(request, answer)
+
+    def _stopped(self, exc: BaseException) -> bool:
+        """Whether this ends the task, and is no failure of the callback (a dialog of its own that was cancelled is)."""
+        if isinstance(exc, anyio.get_cancelled_exc_class()):
+            return self._scope is None or self._scope.cancel_called or _host.being_cancelled()
+        return not isinstance(exc, Exception)
 
     def finish(self, result: Result) -> None:
         if self.verdict is None:
@@ -118,24 +147,37 @@ class RunState(Link):
     def report(self, report: ShutdownReport) -> None:
         self._report = report
 
-    # -- the seam's side ---------------------------------------------------------------------------------------------
+    # -- the verdict -------------------------------------------------------------------------------------------------
+
+    @property
+    def verdict(self) -> Result | None:
+        """The result as it stands, once there is one."""
+        return self._verdicts[0] if self._verdicts else None
+
+    def decide(self, result: Result) -> None:
+        """Set the verdict if there is none, and wake nobody.  From any thread, also from a signal handler."""
+        self._verdicts.append(
+            replace(
+                result,
+                session=result.session or self._session,
+                model=result.model or self._model,
+                started_at=self._started_at,
+                duration=time.monotonic() - self._began,
+                evidence=self._evidence(result.evidence),
+            )
+        )
+        self.log.closed = True
+        self.settled.mark()
+        self.published.mark()
 
     def settle(self, result: Result) -> None:
         """The verdict; the first one counts.  A backend that lingers after it is cancelled after `leave_timeout`."""
-        if self.verdict is not None:
-            return
-        self.verdict = replace(
-            result,
-            session=result.session or self._session,
-            model=result.model or self._model,
-            started_at=self._started_at,
-            duration=time.monotonic() - self._began,
-            evidence=self._evidence(result.evidence),
-        )
+        if self.verdict is None:
+            self.decide(result)
         self.log.close()
         self.messages.close()
-        self.settled.set()
-        self.published.set()
+        self.settled.wake()
+        self.published.wake()
         if self._scope is not None:
             self._scope.deadline = min(self._scope.deadline, _host.now() + self.provider.leave_timeout)
 
@@ -157,17 +199,42 @@ class RunState(Link):
 
     def cancel(self, reason: str, failure: Failure | None = None) -> None:
         """Stop: `aborted` at once, or the failure given; then the backend is cancelled."""
-        if self.verdict is None:
-            notes = Evidence(notes=(reason,) if reason else ())
-            self.settle(Result.error(failure) if failure else Result("aborted", evidence=notes))
+        self.settle(Result.error(failure) if failure else aborted(reason))
         if self._scope is not None:
             self._scope.cancel()
+        if not self.begun:
+            self.end()
+
+    def never_began(self) -> None:
+        """It was stopped before it was entered, so that nothing of it is left.  From any thread: nobody is woken."""
+        if not self.begun:
+            self._mark_ended()
+
+    def abandon(self, reason: str) -> None:
+        """Its loop was closed over it: nothing can be waited for any more.
+
+        Dropping the task finalizes what it owns.
+        """
+        self.decide(aborted(reason))
+        self._left_behind = self._left_behind or not self.ended.open
+        self._mark_ended()
+        owner, self._owner = self._owner, None
+        _host.forget(owner)
+
+    def give_up(self) -> None:
+        """The backend ignores its end: whoever waits for it need not any longer."""
+        self._left_behind = True
+        self.gone.set()
+        self.logger.error("run %s: drive ignores its cancellation and was left behind", self.id)
+
+    # -- the owning task ---------------------------------------------------------------------------------------------
 
     def begin(self) -> None:
         """Start the owning task, and the clock where the task has limits."""
+        self.begun = True
         self._began = self._touched = time.monotonic()
         self._started_at = time.time()
-        _host.spawn(self._own, f"subagents {self.provider.name} {self.id}")
+        self._owner = _host.spawn(self._own, f"subagents {self.provider.name} {self.id}")
         if self.task.deadline is not None or self.task.idle_limit is not None:
             self._clock_scope = anyio.CancelScope()
             _host.spawn(lambda scope=self._clock_scope: self._clock(scope), f"subagents clock {self.id}")
@@ -178,43 +245,59 @@ class RunState(Link):
                 if self.verdict is not None:  # cancelled between entering and this first step
                     return
                 await self.provider.drive(self.task, self)
+        except GeneratorExit:  # the loop was closed over us: there is no loop to ask any more
+            self.abandon("the event loop was closed")
+            raise
         except BaseException as exc:  # everything is accounted for: most become the verdict, and some must also go on
-            if self._outside(exc):
-                self.settle(Result("aborted", evidence=Evidence(notes=("the event loop ended",))))
-                raise
             self._raised(exc)
+            if self._goes_on(exc):
+                raise
         finally:
-            self.settle(unfinished(self._report.exit if self._report else None))
-            if self._clock_scope is not None:
-                self._clock_scope.cancel()
-            self.end()
+            if not self.ended.open:
+                self.settle(aborted("the event loop ended") if _host.being_cancelled() else self._unfinished())
+                self.end()
 
-    def end(self) -> None:
-        """Nothing is left of it, or nothing ever was."""
-        self.ended.set()
-        self.gone.set()
-        for call in self.on_ended:
-            call()
-
-    def _outside(self, exc: BaseException) -> bool:
-        if isinstance(exc, GeneratorExit):  # the loop was closed over us: there is no loop to ask any more
-            return True
+    def _goes_on(self, exc: BaseException) -> bool:
         if isinstance(exc, KeyboardInterrupt | SystemExit):
             return _host.is_asyncio(_host.current())  # trio's main task gets it by itself
-        return _host.cancelled_from_outside(exc)
+        return isinstance(exc, anyio.get_cancelled_exc_class()) and _host.being_cancelled()
+
+    def _unfinished(self) -> Result:
+        return unfinished(self._report.exit if self._report else None)
 
     def _raised(self, exc: BaseException) -> None:
-        if self.verdict is None:
+        if _host.being_cancelled() and self.verdict is None:
+            self.settle(aborted("the event loop ended"))
+        elif self.verdict is None:
+            failure = failure_of(exc, "run" if self.accepted else "start")
             if not any(isinstance(leaf, StartError) for leaf in leaves(exc)):
                 self._say(logging.ERROR, "drive failed", exc)
-            self.settle(Result.error(failure_of(exc, "run" if self.accepted else "start")))
-        else:
-            self._notes.append(redact(f"after the verdict: {leaves(exc)[0]!r}"))
+            self.settle(Result.error(failure))
+        elif not isinstance(exc, anyio.get_cancelled_exc_class()):
+            self._notes.append(redact(f"after the verdict: {told(leaves(exc)[0])}"))
             self._say(logging.WARNING, "drive failed after the verdict", exc)
 
     def _say(self, level: int, what: str, exc: BaseException) -> None:
-        for leaf in leaves(exc):
-            self.logger.log(level, "%s: %s", what, redact("".join(traceback.format_exception(leaf))))
+        try:
+            for leaf in leaves(exc):
+                self.logger.log(level, "%s: %s", what, redact("".join(traceback.format_exception(leaf))))
+        except Exception:  # noqa: BLE001  # a filter or handler of somebody else's must not decide about the run
+            self._notes.append(f"{what}, and the log could not be written")
+
+    def end(self) -> None:
+        """Nothing is left of it, or nothing ever was."""
+        if self._clock_scope is not None:
+            self._clock_scope.cancel()
+        self._mark_ended()
+        self.ended.wake()
+        self.gone.wake()
+
+    def _mark_ended(self) -> None:
+        if not self.ended.open:
+            self.ended.mark()
+            self.gone.mark()
+            if (run := self._run()) is not None:
+                run.tell_ended()
 
     async def _clock(self, scope: anyio.CancelScope) -> None:
         deadline, idle = self.task.deadline or float("inf"), self.task.idle_limit or float("inf")
@@ -231,16 +314,14 @@ class RunState(Link):
                 stage = "run" if self.accepted else "start"
                 self.cancel(what, Failure("timeout", stage, what, retryable=True))
 
-    async def leave(self) -> None:
-        """Stop, and wait at most `leave_timeout` for the proof that nothing is left.
+    async def leave(self, bound: float | None = None) -> None:
+        """Stop, and wait for the proof that nothing is left, at most `leave_timeout` or `bound` seconds.
 
         A cancellation is raised afterwards.
         """
         self.cancel("the context of the run was left")
         try:
-            await _host.until(self.ended, self.provider.leave_timeout)
+            await _host.until(self.ended, self.provider.leave_timeout if bound is None else bound)
         finally:
-            if not self.ended.is_set():
-                self._left_behind = True
-                self.gone.set()
-                self.logger.error("run %s: drive ignores its cancellation and was left behind", self.id)
+            if not self.ended.open:
+                self.give_up()

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import math
 import os
+import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -59,10 +59,12 @@ class Task(Wire):
     instructions: str | None = None
 
     def __post_init__(self) -> None:
+        if isinstance(self.cwd, os.PathLike):
+            object.__setattr__(self, "cwd", os.fspath(self.cwd))
         for name in ("read", "write", "tools"):
             object.__setattr__(self, name, _names(name, getattr(self, name)))
-        for name in ("prompt", "model", "effort", "resume", "label", "instructions"):
-            _check_text(name, getattr(self, name), required=name == "prompt")
+        for name in ("prompt", "cwd", "model", "effort", "resume", "label", "instructions"):
+            check_text(name, getattr(self, name), required=name == "prompt")
         for name in ("budget", "deadline", "idle_limit"):
             _check_positive(name, getattr(self, name))
         _check_count("max_turns", self.max_turns)
@@ -94,11 +96,16 @@ def _names(name: str, value: object) -> tuple[str, ...] | None:
         raise TaskError(f"{name} is a list of names, not {type(value).__name__}")
     items = tuple(os.fspath(v) if isinstance(v, os.PathLike) else v for v in cast("Iterable[str]", value))
     for item in items:
-        _check_text(f"an entry of {name}", item, required=True)
+        check_text(f"an entry of {name}", item, required=True)
     return items
 
 
-def _check_text(name: str, value: object, *, required: bool) -> None:
+def check_text(name: str, value: object, *, required: bool) -> None:
+    """Refuse what no engine takes as text.
+
+    Raises:
+        TaskError: it is none, empty, holds a null character or half of a surrogate pair.
+    """
     if value is None and not required:
         return
     if not isinstance(value, str):
@@ -121,7 +128,8 @@ def _check_count(name: str, value: object) -> None:
 def _check_positive(name: str, value: object) -> None:
     if value is None:
         return
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value) or value <= 0:
+    right = isinstance(value, int | float) and not isinstance(value, bool) and 0 < value <= sys.float_info.max
+    if not right:
         raise TaskError(f"{name} is a number above 0, not {value!r}")
 
 
@@ -138,30 +146,31 @@ def prepare(task: Task | str, more: Mapping[str, Any], capabilities: frozenset[s
         Unsupported: a field that the provider does not do.
     """
     if unknown := more.keys() - TaskFields.__annotations__.keys():
-        known = ", ".join(f.name for f in fields(Task))
-        raise TaskError(f"a Task has no field {', '.join(sorted(unknown))}; it has {known}")
+        known = ", ".join(TaskFields.__annotations__)
+        raise TaskError(f"a Task has no field {', '.join(sorted(unknown))} beside its prompt; it has {known}")
     if isinstance(task, str):
-        given: dict[str, Any] = {**more, "cwd": _folder(more.get("cwd"))}
+        given: dict[str, Any] = dict(more)
         task = Task(task, **given)
     elif isinstance(task, Task):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers without a type checker
-        task = replace(task, **{**more, "cwd": _folder(more.get("cwd", task.cwd))})
+        task = replace(task, **more)
     else:
         raise TaskError(f"a task is a Task or text, not {type(task).__name__}")
     if refused := changed_fields(task) - SEAM_FIELDS - capabilities:
         does = ", ".join(sorted(capabilities - {"send"})) or "none beyond " + ", ".join(sorted(SEAM_FIELDS))
         raise Unsupported(f"{provider} does not support {', '.join(sorted(refused))} (it supports: {does})")
+    settled: dict[str, Any] = {"cwd": _folder(task.cwd)}
     if task.output_schema is not None:
-        from subagents._schema import check_schema
+        from subagents._schema import checked_schema
 
-        check_schema(task.output_schema)
-    return task
+        settled["output_schema"] = checked_schema(task.output_schema)
+    return replace(task, **settled)
 
 
 def _folder(cwd: StrPath | None) -> str:
     try:
         path = Path(os.getcwd() if cwd is None else cwd).expanduser().resolve(strict=True)
     except (OSError, ValueError, RuntimeError) as exc:
-        raise TaskError(f"cwd {os.fspath(cwd) if cwd is not None else '.'!r} cannot be resolved: {exc}") from None
+        raise TaskError(f"cwd {str(cwd or '.')!r} cannot be resolved: {exc}") from None
     if not path.is_dir():
         raise TaskError(f"cwd {str(path)!r} is not a directory")
     if not os.access(path, os.X_OK | os.R_OK):

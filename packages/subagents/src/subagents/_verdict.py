@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from subagent_process import LineTooLong, ProcessLost, SpawnError, redact
 from subagents._result import Failure, JsonSchema, Result
-from subagents._words import FailureKind
+from subagents._words import STOP_REASONS, FailureKind
 from subagents.errors import StartError
 
 _KINDS: tuple[tuple[type[BaseException], FailureKind], ...] = (
@@ -26,10 +26,15 @@ _KINDS: tuple[tuple[type[BaseException], FailureKind], ...] = (
 
 def leaves(exc: BaseException) -> list[BaseException]:
     """The exceptions inside a group, however deep; of anything else, itself."""
-    if not isinstance(exc, BaseExceptionGroup):
-        return [exc]
-    group = cast("BaseExceptionGroup[BaseException]", exc)
-    return [leaf for inner in group.exceptions for leaf in leaves(inner)]
+    found: list[BaseException] = []
+    pending = [exc]
+    while pending:
+        one = pending.pop()
+        if isinstance(one, BaseExceptionGroup):
+            pending.extend(reversed(cast("BaseExceptionGroup[BaseException]", one).exceptions))
+        else:
+            found.append(one)
+    return found
 
 
 def failure_of(exc: BaseException, stage: str) -> Failure:
@@ -41,7 +46,15 @@ def failure_of(exc: BaseException, stage: str) -> Failure:
     chosen = next((e for e in found if isinstance(e, StartError)), found[0])
     if isinstance(chosen, StartError):
         return clean(chosen.failure)
-    return Failure(_kind(chosen), stage, redact(f"{type(chosen).__name__}: {chosen}"))
+    return Failure(_kind(chosen), stage, redact(told(chosen)))
+
+
+def told(exc: BaseException) -> str:
+    """Type and text of an exception, whatever its `__str__` does."""
+    try:
+        return f"{type(exc).__name__}: {exc}"
+    except Exception:  # noqa: BLE001  # somebody else's code
+        return type(exc).__name__
 
 
 def _kind(exc: BaseException) -> FailureKind:
@@ -58,10 +71,14 @@ def clean(failure: Failure) -> Failure:
 
 def judge(result: Result, schema: JsonSchema | None, edits: int) -> Result:
     """The verdict for what a backend finished with: a failure is cleaned, a `completed` must hold."""
+    if result.stop_reason not in STOP_REASONS:
+        why = f"the provider finished with the unknown stop reason {result.stop_reason!r}"
+        return replace(result, stop_reason="error", failure=Failure("protocol", "run", why))
     if result.failure is not None:
-        result = replace(result, failure=clean(result.failure))
-    elif result.stop_reason == "error":
-        result = replace(result, failure=Failure("unknown", "run", "the provider gave no reason"))
+        stop = "error" if result.ok else result.stop_reason  # a failure and a completed answer: one of them is wrong
+        return replace(result, stop_reason=stop, failure=clean(result.failure))
+    if result.stop_reason == "error":
+        return replace(result, failure=Failure("unknown", "run", "the provider gave no reason"))
     if not result.ok:
         return result
     if schema is not None:
@@ -75,13 +92,13 @@ def _structured(result: Result, schema: JsonSchema) -> Result:
     from subagents._schema import violation
 
     value: Any = result.structured
-    if value is None:
-        try:
+    try:
+        if value is None:
             value = json.loads(result.output)
-        except (ValueError, RecursionError):
-            return _unmet(
-                result, "the answer is no JSON, and the task asked for a value that satisfies its output_schema"
-            )
+        json.dumps(value, allow_nan=False)  # NaN and infinity are Python's, and an engine's value may be anything
+    except (ValueError, TypeError, RecursionError):
+        why = "the answer is no JSON, and the task asked for a value that satisfies its output_schema"
+        return _unmet(replace(result, structured=None), why)
     if wrong := violation(value, schema):
         return _unmet(replace(result, structured=None), f"the answer does not satisfy output_schema: {wrong}")
     return replace(result, structured=value)

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import json
 from functools import cache
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import TYPE_CHECKING, Any, Final, Self, cast
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
+
+_COMPACT: Final = (",", ":")
 
 
 @cache
@@ -31,8 +33,16 @@ class Wire:
         return cast("dict[str, object]", adapter(type(self)).dump_python(self, mode="json"))
 
     def to_json(self) -> str:
-        """This value as one line of JSON, ASCII only (a line separator in a text cannot end the line)."""
-        return json.dumps(self.to_dict(), ensure_ascii=True, separators=(",", ":"))
+        """This value as one line of JSON, ASCII only: a line separator in a text cannot end the line.
+
+        Half of a surrogate pair, which no UTF-8 holds, is written as U+FFFD.
+        """
+        value = self.to_dict()
+        text = json.dumps(value, ensure_ascii=True, separators=_COMPACT)
+        if "\\ud" in text:
+            whole = json.dumps(value, ensure_ascii=False).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+            text = json.dumps(json.loads(whole), ensure_ascii=True, separators=_COMPACT)
+        return text
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Self:

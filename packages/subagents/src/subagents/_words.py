@@ -19,4 +19,5 @@ ToolStatus: TypeAlias = Literal["pending", "in_progress", "completed", "failed"]
 OptionKind: TypeAlias = Literal["allow_once", "allow_always", "reject_once", "reject_always"]
 PlanStatus: TypeAlias = Literal["pending", "in_progress", "completed"]
 
+STOP_REASONS: Final = frozenset[str](get_args(StopReason))
 OPTION_KINDS: Final = frozenset[str](get_args(OptionKind))
