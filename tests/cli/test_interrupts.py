@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import array
+import fcntl
 import json
+import os
 import signal
 import subprocess
 import sys
+import termios
+import time
+from pathlib import Path
 from typing import IO, Any, cast
 
 import pytest
@@ -28,6 +34,17 @@ def wait_for(stream: IO[bytes] | None, word: str) -> list[dict[str, Any]]:
         if word.encode() in line:
             return lines
     raise AssertionError(f"{word!r} did not come: {lines}")
+
+
+def full(pipe: int) -> None:
+    """Wait until a pipe holds as much as it can, without reading it."""
+    end = time.monotonic() + BOUND
+    held, before = array.array("i", [0]), -1
+    while held[0] == 0 or held[0] != before:
+        assert time.monotonic() < end, "it does not fill"
+        before = held[0]
+        time.sleep(0.2)  # there is no event for a pipe that nobody writes any more
+        fcntl.ioctl(pipe, termios.FIONREAD, held)
 
 
 @pytest.mark.parametrize("number", SIGNALS)
@@ -142,6 +159,29 @@ def test_a_reader_that_leaves_stops_a_run_that_writes() -> None:
         assert process.stderr.read() == b""
 
 
+@pytest.mark.parametrize("unbuffered", [None, "1"])
+def test_a_reader_that_leaves_in_the_middle_of_the_answer_is_noticed(tmp_path: Path, unbuffered: str | None) -> None:
+    (tmp_path / "task").write_text("x" * 1_000_000)
+    env = environment(PYTHONUNBUFFERED=unbuffered)
+    with started("run", "echo", "-f", str(tmp_path / "task"), env=env) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.read(5) == b"xxxxx"
+        process.stdout.close()
+        assert process.wait(BOUND) == 141
+        assert process.stderr.read() == b""
+
+
+def test_a_pipe_that_does_not_block_gets_all_of_the_answer(tmp_path: Path) -> None:
+    (tmp_path / "task").write_text("x" * 1_000_000)
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    with started("run", "echo", "-f", str(tmp_path / "task"), stdout=writing) as process, open(reading, "rb") as pipe:
+        os.close(writing)
+        assert pipe.read() == b"x" * 1_000_000 + b"\n"
+        assert process.wait(BOUND) == 0
+
+
 @pytest.mark.parametrize("extra", [(), ("--json",)])
 def test_a_reader_that_leaves_stops_a_run_that_writes_nothing(extra: tuple[str, ...]) -> None:
     with lifeline() as line, started("run", "echo", f"child {line.port}", *extra) as process:
@@ -152,6 +192,21 @@ def test_a_reader_that_leaves_stops_a_run_that_writes_nothing(extra: tuple[str, 
         assert process.wait(BOUND) == 141
         assert line.died()
         assert process.stderr.read() == b""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("task", ["flood", "-"])
+def test_a_reader_that_does_not_read_cannot_hold_up_an_interrupted_end(task: str) -> None:
+    """The pipe is full: with events while the run goes on, or with the answer when it is over."""
+    how: dict[str, Any] = {"stdin": subprocess.PIPE} if task == "-" else {}
+    with started("run", "echo", task, *(["--json"] if task == "flood" else []), **how) as process:
+        if process.stdin is not None:
+            process.stdin.write(b"x" * 1_000_000)
+            process.stdin.close()
+        assert process.stdout is not None
+        full(process.stdout.fileno())
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(BOUND) == 130
 
 
 def test_a_reader_of_standard_error_that_leaves_does_no_harm() -> None:

@@ -58,6 +58,7 @@ def test_a_download_has_a_bar_with_speed() -> None:
         shown.wait_for("fetching the model", "━", "/4.0 MB", "B/s", "00:0")
         shown.type("\x03")
         assert shown.end() == 130
+        assert "fetching the model:" not in shown.text, "a line of its own is for logs"
 
 
 def test_a_pull_has_a_bar_and_prints_where_the_model_is() -> None:

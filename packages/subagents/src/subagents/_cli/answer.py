@@ -31,7 +31,7 @@ class _VisibleMarkdown:
             yield segment if segment.control else Segment(visible(segment.text), segment.style)
 
 
-def write_answer(result: Result) -> None:
+async def write_answer(result: Result) -> None:
     """Write what the result answers, if it does.
 
     Raises:
@@ -41,11 +41,11 @@ def write_answer(result: Result) -> None:
     if not text:
         return
     if not sys.stdout.isatty():
-        write_stdout(text if text.endswith("\n") else f"{text}\n")
+        await write_stdout(text if text.endswith("\n") else f"{text}\n")
     elif result.structured is not None:
-        write_stdout(rendered(Text(visible(text)), wrap=False))
+        await write_stdout(rendered(Text(visible(text)), wrap=False))
     else:
-        write_stdout(rendered(_VisibleMarkdown(text)))
+        await write_stdout(rendered(_VisibleMarkdown(text)))
 
 
 def answer_text(result: Result) -> str:

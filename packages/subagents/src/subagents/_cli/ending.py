@@ -72,7 +72,7 @@ def _failed(exc: BaseException) -> int:
     if isinstance(exc, OutputLost) and exc.closed:
         return _PIPE
     if isinstance(exc, OutputLost | CommandFailed | SubagentError):
-        say_error(str(exc))
+        say_error(redact(str(exc)))
     else:
         _log.debug("%s", redact("".join(traceback.format_exception(exc))))
         hint = "Please report it, with what `subagents --debug …` shows."

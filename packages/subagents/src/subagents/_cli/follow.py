@@ -6,6 +6,7 @@ import os
 import stat
 import sys
 from functools import partial
+from typing import Final
 
 import anyio
 
@@ -17,53 +18,63 @@ from subagents._cli.streams import OutputLost
 from subagents._cli.view import View
 from subagents._short import complete
 
+_PATIENCE: Final = 5.0  # s that a reader may take for the rest when the run was stopped and is over
+
 
 async def follow(run: Run, view: View) -> int:
     """Do the run, show it, and return the exit code when nothing of it is left.
 
     Where standard output cannot be written any more, the run is stopped.
     """
-    with view:
-        result, lost = await _watched(run, view)
-    with ending() as end:
-        if lost is not None:
-            raise lost
-        end.code = exit_code(result)
-        view.result(result)
-    if result.evidence.left_behind:
-        INTERRUPTS.leave(end.code)  # the loop would wait for it at its end
-    return end.code
-
-
-async def _watched(run: Run, view: View) -> tuple[Result, OutputLost | None]:
+    results: list[Result] = []
     lost: list[OutputLost] = []
+    stopped, over, telling = anyio.Event(), anyio.Event(), anyio.CancelScope()
 
     def stop(why: str) -> None:
         view.stopping(why)
         run.cancel(why)
+        stopped.set()
 
-    async def show() -> None:
-        try:
-            async for event in run.events():
-                view.event(event)
-        except OutputLost as exc:
-            lost.append(exc)
-            stop(str(exc))
+    async def work() -> None:
+        results.append(await complete(run))
+        over.set()
+
+    async def tell() -> None:
+        with telling:
+            try:
+                async for event in run.events():
+                    await view.event(event)
+                await over.wait()
+                if not lost:
+                    await view.result(results[0])
+            except OutputLost as exc:
+                lost.append(exc)
+                stop(str(exc))
 
     async def watch() -> None:
         await _reader_gone()
         lost.append(OutputLost("nobody reads it", closed=True))
         stop(str(lost[0]))
 
-    results: list[Result] = []
+    async def hurry() -> None:
+        await stopped.wait()
+        await over.wait()
+        await anyio.sleep(_PATIENCE)
+        telling.cancel()
 
-    async def work() -> None:
-        results.append(await complete(run))
-
-    async with beside(partial(attend, view, stop), watch), anyio.create_task_group() as tasks:
-        tasks.start_soon(show)  # it ends with the last event before the verdict
-        tasks.start_soon(work)
-    return results[0], lost[0] if lost else None
+    with view:
+        async with beside(partial(attend, view, stop), watch, hurry), anyio.create_task_group() as tasks:
+            tasks.start_soon(work)
+            tasks.start_soon(tell)
+    with ending() as end:
+        if lost:
+            raise lost[0]
+        if telling.cancelled_caught:
+            raise KeyboardInterrupt  # not all of it has been told
+        end.code = exit_code(results[0])
+    if results[0].evidence.left_behind:
+        INTERRUPTS.leave(end.code)  # the loop would wait for it at its end
+    return end.code
 
 
 async def _reader_gone() -> None:

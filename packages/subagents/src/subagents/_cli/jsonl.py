@@ -12,9 +12,9 @@ from subagents._cli.view import View
 class JsonLines(View):
     """A run for programs."""
 
-    def event(self, event: Event) -> None:
-        write_stdout(f"{event.to_json()}\n")
+    async def event(self, event: Event) -> None:
+        await write_stdout(f"{event.to_json()}\n")
 
-    def result(self, result: Result) -> None:
+    async def result(self, result: Result) -> None:
         line = json.dumps({"type": "result", **result.to_dict()}, ensure_ascii=True, separators=(",", ":"))
-        write_stdout(f"{line}\n")
+        await write_stdout(f"{line}\n")

@@ -20,6 +20,7 @@ from subagents._cli.loop import interruptible, run_loop
 from subagents._cli.options import find_provider, read_options
 from subagents._cli.screen import Screen
 from subagents._cli.streams import rendered, stderr_console, write_stdout
+from subagents._cli.view import View
 from subagents._registry import KNOWN, provider_type
 
 Json = Annotated[bool, typer.Option("--json", help="A JSON array instead of a table.")]
@@ -32,13 +33,12 @@ ConfigFile = Annotated[str | None, typer.Option(metavar="FILE", help="TOML file 
 def providers(as_json: Json = False) -> None:
     """Show the installed providers, and what is wrong with one."""
     with ending() as end:
-        found = [_provider_row(name) for name in installed()]
-        if not found and not as_json:
+        rows = [_provider_row(name) for name in installed()]
+        if not rows and not as_json:
             raise CommandFailed(f"no provider is installed; get one with: {' or '.join(KNOWN.values())}")
-        if as_json:
-            _print_json(found)
-        else:
-            _print_table(("provider", "distribution", "version", ""), (tuple(row.values()) for row in found))
+        heads = ("provider", "distribution", "version", "")
+        text = _json(rows) if as_json else _table(heads, (tuple(row.values()) for row in rows))
+        end.code = run_loop(partial(_write, text))
     raise typer.Exit(end.code)
 
 
@@ -103,14 +103,11 @@ async def _list(chosen: Sequence[Provider], as_json: bool) -> int:
         found = await interruptible(view, provider.models)
         rows += [{"provider": provider.name, **model.to_dict()} for model in found]
     if as_json:
-        _print_json(rows)
-    elif rows:
+        return await _write(_json(rows))
+    if rows:
         heads = ("provider", "model", "", "context", "size", "here", "licence")
-        _print_table(heads, (_model_cells(row) for row in rows))
-    else:
-        stderr_console().print(
-            f"no list of models from {', '.join(p.name for p in chosen) or 'any provider'}", style="dim"
-        )
+        return await _write(_table(heads, (_model_cells(row) for row in rows)))
+    stderr_console().print(f"no list of models from {', '.join(p.name for p in chosen) or 'any provider'}", style="dim")
     return 0
 
 
@@ -138,23 +135,27 @@ def pull(
 async def _pull(provider: Provider, name: str) -> int:
     view = Screen(f"pulling {name}")
     try:
-        path = await interruptible(view, partial(provider.pull, name, progress=view.event))
+        path = await interruptible(view, partial(provider.pull, name, progress=view.show))
     except SubagentError:
         raise
     except Exception as exc:  # the provider's own errors, which are for people: it says what to do
         raise CommandFailed(str(exc)) from exc
-    write_stdout(f"{path}\n")
+    return await _write(f"{path}\n")
+
+
+async def _write(text: str) -> int:
+    await interruptible(View(), partial(write_stdout, text))
     return 0
 
 
-def _print_json(value: object) -> None:
-    write_stdout(json.dumps(value, indent=2 if sys.stdout.isatty() else None) + "\n")
+def _json(rows: Sequence[object]) -> str:
+    return json.dumps(rows, indent=2 if sys.stdout.isatty() else None) + "\n"
 
 
-def _print_table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+def _table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     table = Table(box=None, pad_edge=False, header_style="bold")
     for head in heads:
         table.add_column(head, overflow="fold")
     for row in rows:
         table.add_row(*(Text("" if cell is None else visible(str(cell))) for cell in row))
-    write_stdout("".join(f"{line.rstrip()}\n" for line in rendered(table).splitlines()))
+    return "".join(f"{line.rstrip()}\n" for line in rendered(table).splitlines())

@@ -35,11 +35,9 @@ def run_loop(body: Callable[[], Awaitable[int]]) -> int:
 
 
 async def attend(view: View, interrupted: Callable[[str], object]) -> None:
-    """For ever: let the view draw, and report the first signal, once."""
-    told = False
+    """For ever: let the view draw, and say that a signal has come, again and again."""
     while True:
-        if INTERRUPTS.caught and not told:
-            told = True
+        if INTERRUPTS.caught:
             interrupted(f"interrupted by {INTERRUPTS.caught}")
         view.tick()
         await anyio.sleep(_FRAME)

@@ -104,7 +104,11 @@ class Screen(View):
     def stopping(self, why: str) -> None:
         self._status = f"stopping: {why}"
 
-    def event(self, event: Event) -> None:
+    async def event(self, event: Event) -> None:
+        self.show(event)
+
+    def show(self, event: Event) -> None:
+        """`event`, for callbacks that cannot wait."""
         match event:
             case TextEvent() | ThoughtEvent():
                 self._say(event)
@@ -126,13 +130,14 @@ class Screen(View):
             case _:
                 self._print(permission_line(event))
 
-    def result(self, result: Result) -> None:
+    async def result(self, result: Result) -> None:
+        self.__exit__()
         answer = answer_text(result)
         if not answer and result.output:
             self._print_whole(result.output)
         elif isinstance(self._message, TextEvent) and self._message.text.strip() not in answer:
             self._end_message()
-        write_answer(result)
+        await write_answer(result)
         self._print(summary_line(result))
         if result.stop_reason == "aborted":
             self._print(*(Text(visible(note), "dim") for note in result.evidence.notes))

@@ -7,17 +7,20 @@ from __future__ import annotations
 
 import logging
 import os
+import select
 import sys
 from contextlib import suppress
 from io import TextIOWrapper
 from typing import IO, Final, TextIO, cast
 
+import anyio
 from rich.console import Console, RenderableType
 from rich.text import Text
 
 from subagents import visible
 
 _NAMES: Final = ("stdin", "stdout", "stderr")
+_ATOMIC: Final = select.PIPE_BUF  # bytes that a pipe takes at once when it can be written at all
 _WIDE: Final = 1000  # columns of a table that is not for a terminal: a cell stays on its line
 
 
@@ -49,15 +52,22 @@ def prepare_streams() -> None:
         cast("TextIOWrapper", stream).reconfigure(errors="backslashreplace")
 
 
-def write_stdout(text: str) -> None:
-    """Write and flush.
+async def write_stdout(text: str) -> None:
+    """Write all of it; a reader that is slow holds up nothing else.
+
+    Not by `sys.stdout.write`: where Python runs unbuffered (PYTHONUNBUFFERED, as in most containers) it loses what one
+    call of the system did not take; buffered, it tries again at the interpreter's end, with a traceback.
 
     Raises:
         OutputLost: it could not be done.
     """
+    fd, left = sys.stdout.fileno(), memoryview(text.encode(sys.stdout.encoding, "backslashreplace"))
     try:
-        sys.stdout.write(text)
-        sys.stdout.flush()
+        while left:
+            with suppress(PermissionError):  # what can always be written (files, the null device) cannot be waited for
+                await anyio.wait_writable(fd)
+            with suppress(BlockingIOError):
+                left = left[os.write(fd, left[:_ATOMIC]) :]
     except OSError as exc:
         raise OutputLost(exc.strerror or str(exc), closed=isinstance(exc, BrokenPipeError)) from None
 

@@ -12,15 +12,15 @@ from subagents import Event, Result
 class View:
     """Told what happens, in the event loop; this one shows nothing."""
 
-    def event(self, event: Event) -> None:
+    async def event(self, event: Event) -> None:
         """Show the event.
 
         Raises:
             OutputLost: standard output cannot be written.
         """
 
-    def result(self, result: Result) -> None:
-        """Show how the run ended; called last, after the view was left.
+    async def result(self, result: Result) -> None:
+        """Show how the run ended; called last.
 
         Raises:
             OutputLost: standard output cannot be written.
