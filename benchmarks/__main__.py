@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from benchmarks import imports, seam
+from benchmarks import framing, imports, process, seam
 
 if __name__ == "__main__":
-    seam.main()
-    imports.main()
+    for module in (seam, process, framing, imports):
+        module.main()

@@ -22,6 +22,7 @@ LOG_EVENTS: Final = 16_384
 """Several read chunks: 64 KiB hold 437 events of 150 bytes, or 4,096 of 16."""
 MERGE_BYTES: Final = 16 * 1024
 _OVERHEAD: Final = 64
+_TEXTS: Final = (TextEvent, ThoughtEvent)
 
 
 def _weigh(value: object, depth: int = 4) -> int:
@@ -88,10 +89,10 @@ class EventLog:
             self._wake()
 
     def _merge(self, event: Event) -> bool:
-        if not isinstance(event, TextEvent | ThoughtEvent) or not self.kept or self.seen == self.end:
+        if not isinstance(event, _TEXTS) or not self.kept or self.seen == self.end:
             return False
         last, size = self.kept[-1]
-        if not isinstance(last, TextEvent | ThoughtEvent) or last.type != event.type:
+        if not isinstance(last, _TEXTS) or last.type != event.type:
             return False
         if last.id != event.id or last.parent != event.parent or size + len(event.text) > MERGE_BYTES:
             return False
