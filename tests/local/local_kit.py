@@ -34,6 +34,7 @@ class Reply:
     hold: send the body up to `cut`, then wait for this event.
     ranges: honour a Range header.
     length: send a Content-Length; without it, `chunked` decides how the end is told.
+    pause: seconds between two events.
     """
 
     body: bytes = b""
@@ -44,6 +45,7 @@ class Reply:
     ranges: bool = True
     length: bool = True
     chunked: bool = False
+    pause: float = 0.0
 
 
 Script = Reply | Sequence[Reply] | Callable[[Seen], Reply]
@@ -57,7 +59,7 @@ class Site:
         self.seen: list[Seen] = []
         self.arrived = threading.Semaphore(0)  # released once for each request
         self.stop = threading.Event()
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"site": self}))
         self.server.daemon_threads = True
         self.server.handle_error = lambda request, client_address: None  # a client that leaves early is no error here
         self.url = f"http://127.0.0.1:{self.server.server_address[1]}"
@@ -65,7 +67,7 @@ class Site:
     def asked(self, path: str) -> list[Seen]:
         return [seen for seen in self.seen if seen.path == path]
 
-    def _reply(self, seen: Seen) -> Reply:
+    def reply(self, seen: Seen) -> Reply:
         script = self.scripts.get(seen.path, Reply(status=404))
         if isinstance(script, Reply):
             return script
@@ -73,60 +75,62 @@ class Site:
             return script(seen)
         return script[min(len(self.asked(seen.path)), len(script)) - 1]
 
-    def _handler(self) -> type[BaseHTTPRequestHandler]:
-        site = self
 
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-            disable_nagle_algorithm = True  # else every answer of two writes takes 40 ms
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # else every answer of two writes takes 40 ms
+    site: Site
 
-            def do_GET(self) -> None:
-                body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-                seen = Seen(self.command, self.path, dict(self.headers), body)
-                site.seen.append(seen)
-                reply = site._reply(seen)
-                site.arrived.release()
-                with suppress(OSError):
-                    self._send(reply)
+    def do_GET(self) -> None:
+        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        seen = Seen(self.command, self.path, dict(self.headers), body)
+        self.site.seen.append(seen)
+        reply = self.site.reply(seen)
+        self.site.arrived.release()
+        with suppress(OSError):
+            self._body(self._head(reply), reply)
 
-            do_POST = do_GET  # noqa: N815  # the name is the library's
+    do_POST = do_GET  # noqa: N815  # the name is the library's
 
-            def _send(self, reply: Reply) -> None:
-                body, status, extra = reply.body, reply.status, dict(reply.headers)
-                wanted = self.headers.get("Range")
-                if wanted and reply.ranges and status == 200:
-                    start = int(wanted.removeprefix("bytes=").removesuffix("-"))
-                    if start >= len(body):
-                        status, body = 416, b""
-                    else:
-                        extra["Content-Range"] = f"bytes {start}-{len(body) - 1}/{len(body)}"
-                        status, body = 206, body[start:]
-                self.send_response(status)
-                for name, value in extra.items():
-                    self.send_header(name, value)
-                if reply.chunked:
-                    self.send_header("Transfer-Encoding", "chunked")
-                    blocks = [block + b"\n\n" for block in body.split(b"\n\n")]
-                    body = b"".join(b"%x\r\n%s\r\n" % (len(block), block) for block in blocks) + b"0\r\n\r\n"
-                elif reply.length:
-                    self.send_header("Content-Length", str(len(body)))
-                else:
-                    self.send_header("Connection", "close")
-                    self.close_connection = True
-                self.end_headers()
-                self.wfile.write(body[: reply.cut])
-                self.wfile.flush()
-                if reply.hold is not None:
-                    while not (reply.hold.wait(0.05) or site.stop.is_set()):
-                        pass
-                    self.wfile.write(body[reply.cut :])
-                elif reply.cut is not None and reply.cut < len(body):
-                    self.close_connection = True
+    def _head(self, reply: Reply) -> bytes:
+        """Send the head; the bytes of the body that follow it."""
+        body, status, extra = reply.body, reply.status, dict(reply.headers)
+        wanted = self.headers.get("Range")
+        if wanted and reply.ranges and status == 200:
+            start = int(wanted.removeprefix("bytes=").removesuffix("-"))
+            status, body = (416, b"") if start >= len(body) else (206, body[start:])
+            if body:
+                extra["Content-Range"] = f"bytes {start}-{len(reply.body) - 1}/{len(reply.body)}"
+        if reply.chunked:
+            extra["Transfer-Encoding"] = "chunked"
+            blocks = [block + b"\n\n" for block in body.split(b"\n\n")]
+            body = b"".join(b"%x\r\n%s\r\n" % (len(block), block) for block in blocks) + b"0\r\n\r\n"
+        elif reply.length:
+            extra["Content-Length"] = str(len(body))
+        else:
+            extra["Connection"] = "close"
+        self.send_response(status)
+        for name, value in extra.items():
+            self.send_header(name, value)
+        self.end_headers()
+        return body
 
-            def log_message(self, format: str, *args: object) -> None:  # noqa: A002  # the name is the library's
+    def _body(self, body: bytes, reply: Reply) -> None:
+        if reply.pause:
+            for part in body.split(b"\n\n")[:-1]:
+                self.wfile.write(part + b"\n\n")
+                self.site.stop.wait(reply.pause)
+            return
+        self.wfile.write(body[: reply.cut])
+        if reply.hold is not None:
+            while not (reply.hold.wait(0.05) or self.site.stop.is_set()):
                 pass
+            self.wfile.write(body[reply.cut :])
+        elif reply.cut is not None and reply.cut < len(body):
+            self.close_connection = True
 
-        return Handler
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002  # the name is the library's
+        pass
 
 
 @contextmanager
@@ -153,7 +157,8 @@ def wheel(members: Mapping[str, bytes], compression: int = zipfile.ZIP_DEFLATED)
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w", compression) as archive:
         for name, content in members.items():
-            archive.writestr(name, content)
+            # A date of its own, the same each time: writestr(name) takes the clock's, and the bytes differ after 2 s.
+            archive.writestr(zipfile.ZipInfo(name), content, compression)
     return file.getvalue()
 
 

@@ -100,13 +100,16 @@ async def test_what_is_not_known_passes_and_is_counted(site: Site) -> None:
     assert result.answer.usage == Usage()
 
 
-async def test_after_the_word_of_the_end_nothing_that_breaks_takes_the_answer_back(site: Site) -> None:
+async def test_after_the_word_of_the_end_nothing_that_breaks_takes_the_answer_back(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("subagent_local._chat._AFTER_FINISH", 0.2)
     for reply in (
         stream(chunk("a", finish="stop"), done=False),
         stream(chunk("a", finish="stop"), done=False, cut=10_000, hold=threading.Event()),
         Reply(sse(chunk("a", finish="stop")), cut=len(sse(chunk("a", finish="stop"))) - 5),
     ):
-        result = await talk(site, reply, stall=0.3)
+        result = await talk(site, reply, stall=60)
         assert (result.failure, result.answer.text) == (None, "a")
 
 
@@ -217,6 +220,11 @@ async def test_a_server_that_hangs_is_a_timeout_and_keep_alive_comments_are_no_s
         assert "said nothing for 0.3 s" in result.failure.message
 
 
+async def test_a_server_that_is_slow_but_speaks_is_waited_for(site: Site) -> None:
+    result = await talk(site, stream(*[chunk("a")] * 9, chunk(finish="stop"), pause=0.1), stall=0.7)
+    assert (result.failure, result.answer.text) == (None, "a" * 9)
+
+
 async def test_cancelling_closes_the_connection(site: Site) -> None:
     held = threading.Event()
     site.scripts[CHAT] = Reply(sse(chunk("a")) + b"x" * 9_000_000, cut=len(sse(chunk("a"), done=False)), hold=held)
@@ -240,6 +248,14 @@ def test_the_request_always_streams_and_always_has_a_temperature() -> None:
         "stream_options": {"include_usage": True},
         "return_progress": True,
     }
+
+
+def test_repetition_is_penalised_where_the_model_needs_it_and_never_in_json() -> None:
+    def penalty(schema: dict[str, object] | None, value: float) -> object:
+        body = chat_body("x", instructions=None, schema=schema, max_tokens=9, temperature=0, repeat_penalty=value)
+        return body.get("repeat_penalty")
+
+    assert [penalty(None, 1.1), penalty(None, 1.0), penalty({}, 1.1)] == [1.1, None, None]
 
 
 def test_a_schema_constrains_the_answer_and_is_told_to_the_model() -> None:

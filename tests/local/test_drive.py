@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import threading
 from collections.abc import Callable
@@ -12,7 +11,7 @@ import anyio
 import pytest
 from local_kit import MadeUp, Reply, Site, folder_index, made_up
 
-from subagent_local import Local, LocalFields, LocalOptions, _server
+from subagent_local import Local, LocalFields, LocalOptions
 from subagent_local._cpus import default_threads, threads_for
 from subagent_local._engine import engine_version
 from subagents import Event, NoticeEvent, Result, StartedEvent, StartError, TextEvent, Unsupported, UsageEvent
@@ -188,6 +187,9 @@ async def test_how_an_answer_ends_decides_the_verdict(scripted: Site, gguf: str,
     assert result.stop_reason == stop
     assert (result.failure.kind if result.failure else None) == kind
     assert result.structured is None
+    if kind == "output":
+        assert result.failure is not None
+        assert "the model" in result.failure.message
 
 
 # -- refusals before the work is accepted ----------------------------------------------------------------------------
@@ -281,6 +283,7 @@ async def test_the_child_imports_nothing_that_the_environment_or_the_folder_offe
     (tmp_path / "poison").mkdir()
     for name in ("sitecustomize", "usercustomize", "json"):
         (tmp_path / "poison" / f"{name}.py").write_text("import os; os._exit(66)")
+    (tmp_path / "json.py").write_text("import os; os._exit(66)")  # beside the script
     monkeypatch.setenv("PYTHONPATH", str(tmp_path / "poison"))
     monkeypatch.setenv("SECRET_TOKEN", "x" * 20)
     monkeypatch.chdir(tmp_path / "poison")
@@ -330,7 +333,7 @@ async def test_without_download_the_failure_says_how_to_pull_and_names_the_quick
 def tiny(cache: Path, monkeypatch: pytest.MonkeyPatch) -> MadeUp:
     """A made-up model in place of the table."""
     model = made_up()
-    for module in ("models", "provider"):
+    for module in ("models", "provider", "_notices"):
         monkeypatch.setattr(f"subagent_local.{module}.MODELS", {"tiny": model.model, "smollm2-135m": model.model})
     return model
 
@@ -355,6 +358,15 @@ async def test_the_first_use_pulls_and_says_what_from_where_and_under_which_lice
     }
     _, again = await run(Local(model="tiny"))
     assert [event.code for event in again if isinstance(event, NoticeEvent)] == ["loading"]
+
+
+async def test_the_window_is_at_most_what_the_model_was_made_for(
+    fake_engine: Engine, tiny: MadeUp, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("UV_DEFAULT_INDEX", folder_index(tmp_path / "index", tiny))
+    fake_engine("import json, sys; print(json.dumps({'error': json.loads(sys.stdin.readline())['context']}))")
+    error = await start_error(Local(model="tiny", context=100_000))
+    assert error.failure.message.endswith("2048")
 
 
 async def test_a_pull_that_fails_is_a_start_error_with_every_reason(
@@ -464,12 +476,6 @@ def test_the_engine_is_found_without_importing_it() -> None:
 def test_an_engine_without_metadata_counts_as_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("subagent_local._engine.PACKAGE", "json")
     assert engine_version() == "unknown"
-
-
-def test_each_message_of_the_child_is_one_line() -> None:
-    said = io.StringIO()
-    _server.say(said, {"error": "two\nlines"})
-    assert said.getvalue() == '{"error": "two\\nlines"}\n'
 
 
 def test_importing_the_package_loads_nothing_heavy_and_using_a_name_finds_it() -> None:

@@ -112,7 +112,10 @@ async def test_progress_only_grows_and_names_the_source(cache: Path, site: Site)
 
 
 @pytest.mark.parametrize("ranges", [True, False], ids=["with Range", "without Range"])
-async def test_a_broken_download_is_continued_within_one_pull(cache: Path, site: Site, ranges: bool) -> None:
+async def test_a_broken_download_is_continued_within_one_pull(
+    cache: Path, site: Site, ranges: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("subagent_local._pull._PACE", 0.0)
     model = made_up(hub=f"{site.url}/tiny.gguf")
     site.scripts["/tiny.gguf"] = [Reply(model.data, cut=100_000), Reply(model.data, ranges=ranges)]
     heard: list[PullProgress] = []

@@ -14,6 +14,7 @@ CASES: dict[str, tuple[bytes, list[str]]] = {
     "one blank is taken, the second is data": (b"data:  a\n\n", [" a"]),
     "several data lines are joined": (b"data: a\ndata: b\n\n", ["a\nb"]),
     "CRLF": (b"data: a\r\n\r\ndata: b\r\n\r\n", ["a", "b"]),
+    "CRLF between data lines": (b"data: a\r\ndata: b\r\n\r\n", ["a\nb"]),
     "lone CR": (b"data: a\r\rdata: b\r\r", ["a", "b"]),
     "comments and unknown fields pass": (b": ping\nid: 3\nretry: 9\nfoo\ndata: a\n\n", ["a"]),
     "a comment alone is no event": (b": ping\n\n", []),

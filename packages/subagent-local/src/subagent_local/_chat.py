@@ -63,11 +63,12 @@ def chat_body(
     schema: Mapping[str, object] | None,
     max_tokens: int,
     temperature: float,
+    repeat_penalty: float = 1.0,
 ) -> dict[str, object]:
     """The request: ``{"messages": […], "stream": true, …}``, with ``response_format`` where a schema is asked for.
 
     The schema also stands in the instructions: the constraint lets a small model write nothing else, but does not
-    tell it what the fields mean.
+    tell it what the fields mean. Nothing is penalised for its repetition there: JSON repeats itself.
     """
     system = [instructions] if instructions else []
     if schema is not None:
@@ -88,6 +89,8 @@ def chat_body(
             "type": "json_schema",
             "json_schema": {"name": "answer", "schema": schema, "strict": True},
         }
+    elif repeat_penalty != 1.0:
+        body["repeat_penalty"] = repeat_penalty
     return body
 
 

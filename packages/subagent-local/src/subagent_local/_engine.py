@@ -29,6 +29,10 @@ PACKAGE = "xllamacpp"
 INSTALL = "pip install 'subagent-local[embedded]'"
 
 _LADDER = Ladder(eof=1.0, term=1.0)
+# Threads of the engine that wait for each other sleep, and do not spin. Alone they are up to a third slower; beside
+# other work, and two runs at once are that, five to ten times as fast (on two cores 41 against 8, and 13 against 1
+# tokens a second).
+_WAITING = {"OMP_WAIT_POLICY": "passive"}
 _NEWS = 0.5  # seconds in which a child that broke its connection is seen to have ended, and its last words arrive
 _SCRIPT = Path(__file__).with_name("_server.py")
 
@@ -127,7 +131,7 @@ async def start_engine(
     # -I and -S: neither PYTHON* variables, nor the user's site, nor a .pth file decide what the child imports.
     argv = [sys.executable, "-I", "-S", os.fspath(_SCRIPT)]
     async with throwaway_home() as home:
-        env = child_env(minimal=True, home=home)
+        env = child_env(minimal=True, home=home, set=_WAITING)
         process = await open_process(argv, env=env, cwd=home.root, ladder=_LADDER, home=home)
         try:
             async with process, anyio.create_task_group() as tasks:

@@ -32,7 +32,7 @@ def main() -> None:  # pragma: no cover  # runs under -I -S, where coverage cann
         # A name, so that it is not collected: the port closes with the object.
         server = _start(json.loads(sys.stdin.readline()))
     except Exception as error:  # noqa: BLE001  # whatever it is, the parent must hear of it
-        say(answers, {"error": f"{type(error).__name__}: {error}"})
+        say(answers, {"error": f"{type(error).__name__}: {error}{hint(str(error))}"})
         os._exit(1)
     say(answers, {"url": server.listening_address})
     sys.stdin.read()
@@ -53,6 +53,13 @@ def _start(config: dict[str, Any]) -> Any:  # pragma: no cover  # as above
     params.api_keys = [config["key"]]
     params.ui = False
     return xllamacpp.Server(params)
+
+
+def hint(error: str) -> str:
+    """What to do about a shared library that the wheel of the engine does not bring along."""
+    if "libgomp" not in error:
+        return ""
+    return " (the engine needs the OpenMP library of the system: apt-get install libgomp1, dnf install libgomp)"
 
 
 def say(answers: TextIO, message: dict[str, object]) -> None:

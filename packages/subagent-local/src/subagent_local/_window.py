@@ -23,6 +23,17 @@ class Window:
     prompt: int
     context: int
 
+    def holds(self, room: int) -> bool:
+        """Whether an answer of `room` tokens fits beside the prompt."""
+        return self.prompt + room <= self.context
+
+    def refusal(self, room: int) -> str:
+        """Why not, with the numbers."""
+        return (
+            f"the prompt has {self.prompt:,} tokens and {room:,} are kept for the answer (max_tokens), together more "
+            f"than the {self.context:,} of the window: shorten the prompt, lower max_tokens, or raise context"
+        )
+
 
 async def measure(client: httpx.AsyncClient, messages: object, *, timeout: float) -> Window:
     """Count.

@@ -9,16 +9,17 @@ child comes after it.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Unpack
 
 from pydantic import BaseModel
 
 from subagent_local._cache import Cache
-from subagent_local._pull import PullProgress, pull
+from subagent_local._notices import announced, progress_notice, refused
+from subagent_local._pull import pull
 from subagent_local.errors import BadModelFile, PullError, UnknownModel
-from subagent_local.models import DEFAULT_MODEL, MODELS, SMALL_MODEL, LocalModel, find_model
+from subagent_local.models import MODELS, LocalModel, find_model
 from subagent_local.options import LocalFields, LocalOptions
 from subagents import (
     Evidence,
@@ -41,6 +42,16 @@ if TYPE_CHECKING:
     from subagent_local._engine import Engine
 
 _STOP: dict[str, StopReason] = {"length": "max-tokens", "content_filter": "refusal"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Model:
+    """What a run needs to know of its model; of a file of one's own that is the file."""
+
+    name: str
+    path: Path
+    context: int | None = None
+    repeat_penalty: float = 1.0
 
 
 class Local(Provider):
@@ -80,42 +91,42 @@ class Local(Provider):
         from subagent_local._window import measure
 
         options = self.options
-        found, path = await self._file(task.model or options.model, link.emit)
-        name = found.name if isinstance(found, LocalModel) else path.name
-        context = min(options.context, found.context) if isinstance(found, LocalModel) else options.context
+        model = await self._model(task.model or options.model, link.emit)
         body = chat_body(
             task.prompt,
             instructions=task.instructions,
             schema=task.output_schema,
             max_tokens=options.max_tokens,
             temperature=options.temperature,
+            repeat_penalty=model.repeat_penalty,
         )
         answer, accepted = Answer(), False
 
         def accept() -> None:
             nonlocal accepted
             accepted = True
-            link.ready(model=name)
+            link.ready(model=model.name)
 
-        link.emit(NoticeEvent(f"loading {name}", "loading"))
+        link.emit(NoticeEvent(f"loading {model.name}", "loading"))
+        context = min(options.context, model.context or options.context)
         async with start_engine(
-            path, link, context=context, threads=options.threads, ready_timeout=options.ready_timeout
+            model.path, link, context=context, threads=options.threads, ready_timeout=options.ready_timeout
         ) as engine:
             try:
                 window = await measure(engine.client, body["messages"], timeout=options.stall_timeout)
-                if window.prompt + options.max_tokens > window.context:
-                    raise _too_long(window.prompt, options.max_tokens, window.context)
+                if not window.holds(options.max_tokens):
+                    raise StartError(Failure("model", "start", window.refusal(options.max_tokens)))
                 stall = options.stall_timeout
                 await ask(engine.client, body, answer, stall=stall, accepted=accept, emit=link.emit)
             except ChatFailed as error:
                 failure = await _explained(error.failure, engine)
                 if not accepted:
                     raise StartError(replace(failure, stage="start")) from error
-                link.finish(_result(answer, name, failure))
+                link.finish(_result(answer, model.name, failure))
             else:
                 if answer.usage is not None:
                     link.emit(UsageEvent(answer.usage))
-                link.finish(_result(answer, name, None))
+                link.finish(_result(answer, model.name, None))
 
     async def models(self) -> Sequence[Model]:
         """The table; `present` says what is in the cache."""
@@ -140,7 +151,7 @@ class Local(Provider):
             UnknownModel, BadModelFile, PullError: as `subagent_local.pull`.
         """
         tell = progress or _ignore
-        return str(await pull(model, progress=lambda news: tell(_pull_notice(news))))
+        return str(await pull(model, progress=lambda news: tell(progress_notice(news))))
 
     async def _probe(self) -> Probe:
         from subagent_local._engine import INSTALL, engine_version
@@ -163,60 +174,24 @@ class Local(Provider):
         detail = f"{found.name} ({size}) is not here, and downloading is off"
         return Probe(False, installed, detail=detail, fix=f"subagents models pull {found.name}")
 
-    async def _file(self, wanted: str | Path, emit: Callable[[NoticeEvent], object]) -> tuple[LocalModel | Path, Path]:
+    async def _model(self, wanted: str | Path, emit: Callable[[NoticeEvent], object]) -> _Model:
         try:
             found = find_model(wanted)
             if isinstance(found, Path):
-                return found, found
-            if path := Cache().find(found):
-                return found, path
-            if not self.options.download:
-                raise StartError(Failure("launch", "start", _refused(found)))
-            emit(NoticeEvent(_announced(found), "pull"))
-            return found, await pull(found, progress=lambda news: emit(_pull_notice(news)))
+                return _Model(found.name, found)
+            path = Cache().find(found)
+            if path is None and not self.options.download:
+                raise StartError(Failure("launch", "start", refused(found)))
+            if path is None:
+                emit(announced(found))
+                path = await pull(found, progress=lambda news: emit(progress_notice(news)))
+            return _Model(found.name, path, found.context, found.repeat_penalty)
         except (UnknownModel, BadModelFile) as error:
             raise StartError(Failure("model", "start", str(error))) from error
         except PullError as error:
             raise StartError(Failure("launch", "start", str(error), retryable=True)) from error
         except OSError as error:
             raise StartError(Failure("launch", "start", f"the cache of models cannot be used: {error}")) from error
-
-
-def _announced(model: LocalModel) -> str:
-    size = f"{model.size / 1e6:,.0f} MB"
-    sources = ", else ".join(map(str, model.sources))
-    return f"{model.title} is not here yet: {size} from {sources}; licence {model.licence}{_quick_way(model)}"
-
-
-def _refused(model: LocalModel) -> str:
-    size = f"{model.size / 1e6:,.0f} MB"
-    return (
-        f"{model.title} ({size}) is not here, and downloading is off. "
-        f"Get it with: subagents models pull {model.name}{_quick_way(model)}"
-    )
-
-
-def _quick_way(model: LocalModel) -> str:
-    small = MODELS[SMALL_MODEL]
-    if model.name != DEFAULT_MODEL:
-        return ""
-    return f". The quick way to try things out is --model {small.name} ({small.size / 1e6:,.0f} MB)"
-
-
-def _pull_notice(news: PullProgress) -> NoticeEvent:
-    data = {"done": news.done, "total": news.total, "unit": "bytes", "source": news.source}
-    return NoticeEvent(news.note or f"downloading from {news.source}", "progress", data=data)
-
-
-def _too_long(prompt: int, room: int, context: int) -> StartError:
-    return StartError(
-        Failure(
-            "model",
-            "start",
-            f"the prompt has {prompt:,} tokens and {room:,} are kept for the answer (max_tokens), together more than "
-            f"the {context:,} of the window: shorten the prompt, lower max_tokens, or raise context",
-        )
-    )
 
 
 async def _explained(failure: Failure, engine: Engine) -> Failure:
