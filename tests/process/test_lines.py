@@ -251,3 +251,13 @@ class _Bytes(anyio.abc.ByteReceiveStream):
 
     async def aclose(self) -> None:
         await self._chunks.aclose()
+
+
+def test_nesting_below_a_surrogate_is_noise_and_loses_no_neighbour() -> None:
+    deep = b'{"a":' + b"[" * 900 + b"1" + b"]" * 900 + b',"x":"\\ud800"}'
+    found = LineReader().feed(b'{"id":1}\n' + deep + b'\n{"id":2}\n')
+    assert [message["id"] for message in found if isinstance(message, dict) and "id" in message] == [1, 2]
+
+
+def test_blank_lines_cost_next_to_nothing() -> None:
+    assert LineReader().feed(b"\n" * 3_000_000 + b"\r\n" * 1_000_000) == []

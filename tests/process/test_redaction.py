@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 from urllib.parse import quote
 
+import anyio
+import anyio.abc
 import pytest
 
-from subagent_process import redact, redaction
-from subagent_process.redaction import remember
+from subagent_process import LineReader, StderrTail, redact, redaction
+from subagent_process.redaction import redact_cut, remember
 
 SECRET = 'Tr0ub4dor & "three"\nlines'
 
@@ -77,7 +79,7 @@ def test_keys_of_well_known_shapes_are_redacted(secret: str, frame: str) -> None
         ("FAKE_API_KEY=zzzzzzzzzzzz", "FAKE_API_KEY=[redacted]"),
         ("password=correcthorse;x=1", "password=[redacted];x=1"),
         ("client_secret=correcthorse&x=1", "client_secret=[redacted]&x=1"),
-        ("set-cookie: session=abcdefghij; path=/", "set-cookie: [redacted]; path=/"),
+        ("set-cookie: session=abcdefghij; path=/", "set-cookie: [redacted]"),
         ("fetch https://anna:hunter2@example.org/x failed", "fetch https://anna:[redacted]@example.org/x failed"),
         ("redis://:pw@cache", "redis://:[redacted]@cache"),
     ],
@@ -118,6 +120,57 @@ def test_without_any_secret_nothing_is_lost(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_only_the_most_recent_secrets_given_to_children_are_remembered() -> None:
-    remember(f"given-secret-{number}" for number in range(600))
-    assert redact("given-secret-599.") == "[redacted]."
+    remember(f"given-secret-{number}" for number in range(5000))
+    assert redact("given-secret-4999.") == "[redacted]."
     assert redact("given-secret-10.") == "given-secret-10."
+
+
+LONG_SECRET = "k1" + "abcdefghij" * 23
+
+
+class Chunks(anyio.abc.ByteReceiveStream):
+    """A stream of what it is given."""
+
+    def __init__(self, chunks: list[bytes]) -> None:
+        self.chunks = chunks
+
+    async def receive(self, max_bytes: int = 65536) -> bytes:
+        if not self.chunks:
+            raise anyio.EndOfStream
+        return self.chunks.pop(0)
+
+    async def aclose(self) -> None:
+        pass
+
+
+@pytest.mark.anyio
+async def test_half_a_secret_at_the_edge_of_a_tail_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EXAMPLE_API_KEY", LONG_SECRET)
+    for text in (f"sent {LONG_SECRET}\n" * 400, LONG_SECRET * 100, f"{LONG_SECRET} " * 100):
+        for cut in range(0, 300, 7):
+            tail = StderrTail(Chunks([text[cut:].encode()]))
+            await tail.run()
+            assert "abcdefghij" not in tail.text
+
+
+def test_half_a_private_key_at_the_edge_of_a_tail_is_left_out() -> None:
+    body = "MIIEvQIBADANBgkqhkiG9w0B\n" * 60
+    for size in range(4100, 5600, 100):
+        whole = f"x\n-----BEGIN PRIVATE KEY-----\n{body}-----END PRIVATE KEY-----\nafter\n" + "y\n" * 100
+        assert "MIIE" not in redact_cut(whole[-size:] if size < len(whole) else whole, left=size < len(whole))
+    assert "MIIE" not in redact(f"-----BEGIN PRIVATE KEY-----\n{body}")
+
+
+def test_half_a_secret_at_the_end_of_a_cut_line_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EXAMPLE_API_KEY", LONG_SECRET)
+    for text in (f" k={LONG_SECRET}" * 100, LONG_SECRET * 100):
+        reader = LineReader()
+        reader.feed(text.encode() + b"\n")
+        assert "abcdefghij" not in reader.noise[0]
+
+
+def test_a_cut_keeps_what_is_no_secret() -> None:
+    assert redact_cut("half whole words", left=True) == "whole words"
+    assert redact_cut("whole words hal", right=True) == "whole words "
+    assert redact_cut("x" * 5000, left=True) == "x" * 904
+    assert redact_cut("x" * 5000, right=True) == "x" * 3976

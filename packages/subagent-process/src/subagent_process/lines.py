@@ -21,7 +21,7 @@ import anyio
 from anyio.abc import ByteReceiveStream
 
 from .errors import LineTooLong
-from .redaction import redact
+from .redaction import redact, redact_cut
 
 __all__ = ["LineReader", "Messages"]
 
@@ -30,6 +30,7 @@ _NOISE_LINES = 50
 _NOISE_BYTES = 4096  # kept of each
 _NOISE_SHOWN = 400  # characters; less than what is kept, so that a secret at the edge is still recognised
 
+_BLANKS = (b"", b"\r")
 _BLANK = rb"[\x00-\x20\x7f]|\xef\xbb\xbf"
 _ESCAPE = (
     rb"\x1b\[[0-?]*[ -/]*[@-~]"  # CSI … final byte
@@ -79,13 +80,13 @@ def _object(line: bytes) -> dict[str, object] | None:
     try:
         # Not decode(), which looks for blanks with a regular expression twice: a third of what a short line costs.
         value, end = _SCAN(text, 0)
+        # Two searches in 40 MB take as long as the parser; most lines have no backslash at all.
+        if b"\\" in line and (b"\\ud" in line or b"\\uD" in line):
+            value = _encodable(value)
     except (StopIteration, ValueError, RecursionError):
         return None
     if end != len(text) and text[end:].strip(" \t\r"):
         return None
-    # Two searches in 40 MB take as long as the parser; most lines have no backslash at all.
-    if b"\\" in line and (b"\\ud" in line or b"\\uD" in line):
-        value = _encodable(value)
     return cast("dict[str, object]", value)
 
 
@@ -132,6 +133,8 @@ class LineReader:
         *lines, rest = data.split(b"\n") if b"\n" in data else (data,)  # a split copies
         found: list[dict[str, object] | LineTooLong] = []
         for line in lines:
+            if not self._size and line in _BLANKS:
+                continue
             if not self._size and len(line) <= self._limit and (message := parse(line)) is not None:
                 found.append(message)
             else:
@@ -166,7 +169,9 @@ class LineReader:
             found.append(message)
         elif line.strip(b"\0\r\t ") not in (b"", b"\xef\xbb\xbf"):
             self.noise_count += 1
-            self._noise.append(line[:_NOISE_BYTES].decode("utf-8", "replace").rstrip("\r"))
+            text = line[:_NOISE_BYTES].decode("utf-8", "replace").rstrip("\r")
+            # A line that is cut is redacted here, where that is known; the others together, in `noise`.
+            self._noise.append(redact_cut(text, right=True) if len(line) > _NOISE_BYTES else text)
 
 
 class Messages(AsyncIterator["dict[str, object]"]):

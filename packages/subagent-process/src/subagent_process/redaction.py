@@ -7,7 +7,7 @@ import os
 import re
 import threading
 from collections.abc import Iterable, Iterator
-from urllib.parse import quote, unquote
+from urllib.parse import quote, quote_plus, unquote
 
 from .removal import KEY_SHAPES, URL_PASSWORD, removal_reason
 
@@ -15,19 +15,20 @@ __all__ = ["redact"]
 
 MARK = "[redacted]"
 _SHORTEST = 8  # a shorter value would be found in ordinary words
-_REMEMBERED = 512
+_REMEMBERED = 4096
+_LEFT_EDGE, _RIGHT_EDGE = 4096, 1024  # characters at a cut that may be half of a secret
 
 _HEADER = re.compile(
     r"""(?ix)
     (?P<front>
       \b (?:proxy-)?authorization ["']? \s* [:=] \s* ["']? (?:[a-z]+\s+)?
     | api[-_]?key ["']? \s* [:=] \s* ["']?
-    | \b (?:set-)?cookie ["']? \s* : \s* ["']?
     | (?: password | passwd | passphrase | (?:client|app)[-_]?secret | secret[-_]?(?:access[-_]?)?key
         | (?:access|auth|refresh|id)[-_]?token ) ["']? \s* [:=] \s* ["']?
     )
     [^\s"'&;,]{8,}"""
 )
+_COOKIE = re.compile(r"""(?i)(?P<front>\b(?:set-)?cookie["']?\s*:\s*["']?)[^\r\n"']{8,}""")
 # With a digit in it: "basic understanding" is no secret.
 _BEARER = re.compile(r"(?i)(?P<front>\b(?:bearer|basic)\s+)(?=[^\s\"',;]*[0-9=])[^\s\"',;]{8,}")
 
@@ -49,7 +50,10 @@ def _spellings(secret: str) -> Iterator[str]:
     """How a secret may be written down: as it is, in JSON, in a URL; and the password of a URL alone."""
     yield secret
     yield json.dumps(secret)[1:-1]
-    yield quote(secret, safe="")
+    yield repr(secret)[1:-1]
+    for quoted in (quote(secret, safe=""), quote(secret), quote_plus(secret)):
+        yield quoted
+        yield re.sub("%..", lambda found: found[0].lower(), quoted)
     for found in URL_PASSWORD.finditer(secret):
         yield found["password"]
         yield unquote(found["password"])
@@ -74,5 +78,29 @@ def redact(text: str) -> str:
         text = re.sub("|".join(map(re.escape, longest_first)), MARK, text)
     text = URL_PASSWORD.sub(lambda found: found["front"] + MARK, text)
     text = KEY_SHAPES.sub(MARK, text)
+    text = _COOKIE.sub(lambda found: found["front"] + MARK, text)
     text = _HEADER.sub(lambda found: found["front"] + MARK, text)
     return _BEARER.sub(lambda found: found["front"] + MARK, text)
+
+
+_PEM_END = re.compile(r"-----END [A-Z ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
+
+
+def redact_cut(text: str, *, left: bool = False, right: bool = False) -> str:
+    """Redact a text that was cut out of a longer one, at its start or at its end.
+
+    Half a secret at the edge has no shape: the word that an edge cuts through is left out up to a secret that is found
+    in it (of a longer word the first 4,096 characters, or the last 1,024), and what is left of a PEM key.
+    """
+    if left and (ending := _PEM_END.search(text)) and "-----BEGIN" not in text[: ending.start()]:
+        text, left = text[ending.end() :], False
+    text = redact(text)
+    if left:
+        end = min((i for i in map(text.find, " \t\n\r") if i >= 0), default=len(text))
+        mark = text.find(MARK, 0, end)
+        text = text[mark if mark >= 0 else min(end + 1, _LEFT_EDGE) :]
+    if right:
+        start = max(map(text.rfind, " \t\n\r")) + 1
+        mark = text.rfind(MARK, start)
+        text = text[: mark + len(MARK) if mark >= 0 else max(start, len(text) - _RIGHT_EDGE)]
+    return text

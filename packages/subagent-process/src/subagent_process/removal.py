@@ -12,11 +12,14 @@ Decisions in doubt:
 - What is only a pointer goes when the file is nothing but a credential (``GOOGLE_APPLICATION_CREDENTIALS``,
   ``PGPASSFILE``, ``AWS_WEB_IDENTITY_TOKEN_FILE``), and passes when it is a configuration that a tool needs
   (``KUBECONFIG``, ``DOCKER_CONFIG``, ``AWS_PROFILE``).
-- ``MAX_TOKENS``, ``TOKEN_LIMIT`` pass: they count.  ``INPUT_TOKEN`` goes: so does GitHub pass secrets to actions.
+- ``MAX_TOKENS``, ``TOKENS_PER_MINUTE`` pass: they count.  ``MAX_API_KEY`` goes: a product may be called so.  So does
+  ``INPUT_TOKEN``: that is how GitHub passes secrets to actions.
+- What ends in an attribute passes (``TOKEN_LIMIT``, ``KEY_PREFIX``, ``COOKIE_DOMAIN``, ``PASSWORD_MIN_LENGTH``).
+- ``ENV`` goes when it is a path, which ``sh`` would run at its start, and passes as ``ENV=production``.
 - Proxies, package indexes and database URLs pass unless they carry a password.
 - ``NODE_EXTRA_CA_CERTS``, ``SSL_CERT_FILE`` and their kind pass: behind a company's proxy nothing works without them.
-- Variables of engines (``CLAUDE_*``, ``CODEX_*`` …) go as a whole, settings included: a backend passes on what it
-  stands for.
+- Variables of coding agents (``CLAUDE_*``, ``CODEX_*`` …) go as a whole, settings included: a backend passes on what
+  it stands for.  Those of a model's service that are no secret (``ANTHROPIC_BASE_URL``) pass.
 - ``LD_LIBRARY_PATH`` goes with the other loader variables; ``passing`` brings it back where a system needs it.
 """
 
@@ -48,6 +51,7 @@ _MARKERS = _names("""
     CLAUDECODE CLAUDE CODEX GEMINI_CLI OPENCODE AIDER CLINE_ACTIVE ROO_ACTIVE QWEN_CODE CRUSH TRAE_AI_SHELL_ID
     AGENT AI_AGENT
 """)
+_NO_MARKERS = _names("CURSOR_THEME CURSOR_SIZE AMP_URL GOOSE_DRIVER GOOSE_DBSTRING GOOSE_MIGRATION_DIR GOOSE_TABLE")
 _MARKER_PREFIXES = (
     "CLAUDE_", "CODEX_", "CURSOR_", "GEMINI_CLI_", "AIDER_", "OPENCODE_", "COPILOT_", "GOOSE_", "WINDSURF_",
     "QWEN_CODE_", "AMP_",
@@ -61,7 +65,7 @@ _LOADER = _names("""
     BUN_OPTIONS BUN_CONFIG_PRELOAD
     PYTHONPATH PYTHONHOME PYTHONSTARTUP PYTHONUSERBASE PYTHONEXECUTABLE PYTHONPLATLIBDIR PYTHONBREAKPOINT
     PYTHONINSPECT PYTHONWARNINGS PYTHONDEBUG PYTHONTRACEMALLOC PYTHONFAULTHANDLER PYTHONMALLOC
-    BASH_ENV ENV SHELLOPTS BASHOPTS PROMPT_COMMAND PS4 CDPATH GLOBIGNORE IFS ZDOTDIR LESSOPEN LESSCLOSE
+    BASH_ENV SHELLOPTS BASHOPTS PROMPT_COMMAND PS4 CDPATH GLOBIGNORE IFS ZDOTDIR LESSOPEN LESSCLOSE
     PERL5OPT PERL5LIB PERL5DB PERLLIB PERL5SHELL RUBYOPT RUBYLIB RUBYSHELL
     JAVA_TOOL_OPTIONS _JAVA_OPTIONS JDK_JAVA_OPTIONS JAVA_OPTIONS CLASSPATH
     PHPRC PHP_INI_SCAN_DIR LUA_PATH LUA_CPATH TCLLIBPATH GUILE_LOAD_PATH JULIA_LOAD_PATH
@@ -69,6 +73,7 @@ _LOADER = _names("""
     DOTNET_STARTUP_HOOKS DOTNET_ADDITIONAL_DEPS DOTNET_SHARED_STORE
     GIT_EXEC_PATH GIT_TEMPLATE_DIR GIT_EXTERNAL_DIFF
 """)
+_NO_LOADER = _names("LD_FLAGS")
 _LOADER_PREFIXES = ("LD_", "DYLD_", "__XPC_DYLD_", "BASH_FUNC_", "BUN_INSPECT", "LUA_INIT", "COR_", "CORECLR_")
 
 _OWN = _names("""
@@ -84,38 +89,53 @@ _CREDENTIALS = _names("""
     SSH_AUTH_SOCK GPG_AGENT_INFO KRB5CCNAME KRB5_KTNAME X509_USER_PROXY BW_SESSION
     GIT_ASKPASS SSH_ASKPASS SUDO_ASKPASS VSCODE_GIT_IPC_HANDLE
     NETRC PGPASSFILE MYSQL_PWD SSHPASS BINDPW LDAP_BINDPW SSLKEYLOGFILE REGISTRY_AUTH_FILE
-    ANTHROPIC_CUSTOM_HEADERS OTEL_EXPORTER_OTLP_HEADERS
 """)
 _CREDENTIAL_PREFIXES = ("OP_SESSION_", "VSCODE_GIT_ASKPASS_")
-_HARMLESS = _names("GPG_KEY PWD OLDPWD")
+_HARMLESS = _names("GPG_KEY GPG_KEYS PWD OLDPWD")
 
 # One of these words anywhere in the name.
 _SECRET_WORDS = _names("""
     KEY KEYS APIKEYS TOKEN TOKENS SECRET SECRETS PASSWORD PASSWORDS PASSWD PASSPHRASE PASSPHRASES PASSCODE PW
     CREDENTIAL CREDENTIALS CRED CREDS COOKIE COOKIES JWT BEARER AUTHORIZATION MNEMONIC
 """)
-_LAST_WORDS = _names(
-    "PASS PAT AUTH PSK OTP WEBHOOK WEBHOOKS"
-)  # only as the last word: AUTH_URL and PASS_COUNT are none
-_PAIRS = {("CONNECTION", "STRING"), ("WEBHOOK", "URL"), ("CONN", "STR"), ("AUTH", "CONFIG"), ("AUTH", "HEADER")}
+# Only as the last word, for AUTH_URL and PASS_COUNT are none; and not where the value only says yes or no.
+_LAST_WORDS = _names("PASS PAT AUTH OAUTH PSK OTP WEBHOOK WEBHOOKS HEADERS")
+_YES_OR_NO = _names("true false yes no on off 0 1")
+_NO_PASS = _names("BYPASS COMPASS ENCOMPASS TRESPASS SURPASS OVERPASS UNDERPASS")
+_PAIRS = {
+    ("CONNECTION", "STRING"), ("CONN", "STR"), ("WEBHOOK", "URL"), ("AUTH", "CONFIG"), ("AUTH", "HEADER"),
+    ("AUTH", "IDENT"), ("AUTH", "JSON"), ("PASS", "PHRASE"), ("PASS", "WORD"), ("SEED", "PHRASE"), ("TOTP", "SEED"),
+    ("WALLET", "SEED"),
+}  # fmt: skip
+# As the last word they make a name one about a secret: a limit, a prefix, a domain.
+_ATTRIBUTES = _names("""
+    SIZE LENGTH LEN COUNT LIMIT BUDGET TTL TIMEOUT EXPIRY EXPIRES EXPIRATION AGE INTERVAL DELAY RATE REPEAT
+    PREFIX SUFFIX ALGORITHM ALGO ALG TYPE FORMAT ENCODING CHARSET PATTERN REGEX VERSION POLICY ROTATION
+    DOMAIN SECURE SAMESITE HTTPONLY ENABLED DISABLED REQUIRED BACKEND HELPER PROVIDER LAYOUT BINDINGS PARALLELISM
+""")
 # Words written together.  Not KEY: MONKEY, HOTKEY and TURKEY end like it.
 _ENDINGS = (
     "PASSWORD", "PASSWD", "PASSPHRASE", "SECRET", "TOKEN", "APIKEY", "ACCESSKEY", "SECRETKEY", "PRIVATEKEY", "AUTHKEY",
-    "MASTERKEY", "CREDENTIALS",
+    "MASTERKEY", "CREDENTIALS", "SSHKEY", "PRIVKEY", "SIGNINGKEY", "ENCRYPTIONKEY", "DEPLOYKEY", "APPKEY", "LICENSEKEY",
+    "SECRETKEYBASE",
 )  # fmt: skip
-_NO_SECRET_KEYS = {(word, "KEY") for word in _names("PUBLIC PUBLISHABLE SORT PARTITION FOREIGN CACHE")} | {
-    ("PUBLIC", "KEYS")
-}
+_NO_SECRET = {(word, "KEY") for word in _names("PUBLIC PUBLISHABLE SORT PARTITION FOREIGN CACHE HOT KMS")} | {
+    ("PUBLIC", "KEYS"), ("TOKEN", "URL"), ("TOKEN", "URI"), ("TOKEN", "ENDPOINT"),
+}  # fmt: skip
 _COUNTING = _names("MAX MIN NUM NUMBER COUNT LIMIT BUDGET LENGTH SIZE TOTAL TIMEOUT TTL PER")
-_COUNTED = _names(
-    "INPUT OUTPUT CONTEXT THINKING PROMPT COMPLETION REASONING"
-)  # INPUT_TOKENS counts, INPUT_TOKEN is one
+_COUNTED = _names("INPUT OUTPUT CONTEXT THINKING PROMPT COMPLETION REASONING")  # INPUT_TOKENS; INPUT_TOKEN is one
 
+_BUNDLER = re.compile(r"BUNDLE_\w+__")  # BUNDLE_GITHUB__COM=user:token
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 
 URL_PASSWORD = re.compile(r"(?P<front>\b[A-Za-z][A-Za-z0-9+.-]{0,30}://[^\s/?#:@]*:)(?P<password>[^\s/?#]+)(?=@)")
 _SETTING = re.compile(
-    r"(?i)(?:^|[;\s])(?:password|pwd|accountkey|sharedaccesskey|sharedaccesssignature|secret|secretaccesskey|api_?key)\s*=\s*[^;\s]"
+    r"""(?ix)
+    (?: ^ | [;\s?&,"'{(._-] )
+    (?: password | passwd | pwd | passphrase | accountkey | sharedaccesskey | sharedaccesssignature
+      | (?:client[_-]?)?secret | secretaccesskey | api[_-]?key | (?:access|auth|refresh)?[_-]?token
+      | (?<=[?&]) (?:sig|signature|x-amz-signature|x-goog-signature) )
+    (?: \s*=\s* [^;&\s] | "\s*:\s*"[^"] )"""
 )
 _GO_DSN = re.compile(r"^[^\s:@/]+:[^\s@]+@(?:[a-z0-9]+)?\(")
 _LOGIN = re.compile(r"^[^\s:@/]+:[^\s@/]+@[\w.-]+(?::\d+)?(?:/|$)")  # a proxy without its scheme
@@ -129,9 +149,12 @@ KEY_SHAPES = re.compile(
       | npm_[A-Za-z0-9]{30,} | pypi-[\w-]{32,} | hf_[A-Za-z0-9]{20,}                  # registries
       | gsk_[A-Za-z0-9]{20,} | xai-[A-Za-z0-9]{20,} | r8_[A-Za-z0-9]{20,}
       | xox[abeoprs]-[\w-]{10,} | [sr]k_(?:live|test)_\w{16,} | dop_v1_[a-f0-9]{32,}  # Slack, Stripe, DigitalOcean
+      | AGE-SECRET-KEY-1\w{40,} | whsec_\w{16,} | lin_(?:api|oauth)_\w{20,} | (?:pplx|nvapi|tskey)-[\w-]{20,}
+      | sbp_[a-f0-9]{30,} | dckr_(?:pat|oat)_[\w-]{16,} | ATATT3[\w-]{20,} | gl(?:sa|rt|cbt|ptt)[-_][\w-]{16,}
       | SG\.[\w-]{16,}\.[\w-]{16,} | eyJ[\w-]{8,2048}\.[\w-]{8,}(?:\.[\w-]*)?         # SendGrid, JWT
     )(?![\w-])
-    | -----BEGIN[ ][A-Z ]*PRIVATE[ ]KEY-----(?:[\s\S]{0,8192}?-----END[ ][A-Z ]*PRIVATE[ ]KEY-----)?""",
+    | -----BEGIN[ ][A-Z ]{0,40}PRIVATE[ ]KEY(?:[ ]BLOCK)?-----
+      (?: [\s\S]{0,8192}?-----END[ ][A-Z ]{0,40}PRIVATE[ ]KEY(?:[ ]BLOCK)?----- | [A-Za-z0-9+/=\s\\]{0,8192} )""",
     re.VERBOSE,
 )
 
@@ -146,7 +169,7 @@ def _is_git(name: str, _value: str) -> bool:
 
 
 def _is_credential(name: str, value: str) -> bool:
-    if name in _CREDENTIALS or name.startswith(_CREDENTIAL_PREFIXES):
+    if name in _CREDENTIALS or name.startswith(_CREDENTIAL_PREFIXES) or _BUNDLER.match(name):
         return True
     parts = words(name)
     if name not in _HARMLESS and _names_credential(parts, value):
@@ -155,19 +178,23 @@ def _is_credential(name: str, value: str) -> bool:
 
 
 def _names_credential(parts: tuple[str, ...], value: str) -> bool:
+    if not parts or parts[-1] in _ATTRIBUTES:
+        return False
     pairs = set(pairwise(parts))
     found = {part for part in parts if part in _SECRET_WORDS or part.endswith(_ENDINGS)}
-    if pairs & _NO_SECRET_KEYS:
-        found -= {"KEY", "KEYS"}
+    if pairs & _NO_SECRET:
+        found -= {"KEY", "KEYS", "TOKEN"}
     if _COUNTING.intersection(parts):
-        found -= {"KEY", "KEYS", "TOKEN", "TOKENS"}
+        found -= {"KEYS", "TOKENS"}
     if _COUNTED.intersection(parts) or parts == ("TOKENS",):
         found -= {"TOKENS"}
     if found or pairs & _PAIRS:
         return True
-    if "PWD" in parts and len(parts) > 1 and not value.startswith("/"):  # else it is a directory
-        return True
-    return bool(parts) and parts[-1] in _LAST_WORDS and value.lower() not in ("true", "false")
+    if any(part.endswith("PWD") for part in parts) and parts != ("PWD",) and not value.startswith("/"):
+        return True  # else it is a directory
+    last = parts[-1]
+    names = last in _LAST_WORDS or (last.endswith("PASS") and last not in _NO_PASS)
+    return names and value.lower() not in _YES_OR_NO
 
 
 def _holds_credential(value: str) -> bool:
@@ -175,11 +202,13 @@ def _holds_credential(value: str) -> bool:
 
 
 def _is_marker(name: str, _value: str) -> bool:
-    return name in _MARKERS or name.startswith(_MARKER_PREFIXES)
+    return name in _MARKERS or (name.startswith(_MARKER_PREFIXES) and name not in _NO_MARKERS)
 
 
-def _is_loader(name: str, _value: str) -> bool:
-    return name in _LOADER or name.startswith(_LOADER_PREFIXES)
+def _is_loader(name: str, value: str) -> bool:
+    if name == "ENV":
+        return "/" in value or "$" in value
+    return name in _LOADER or (name.startswith(_LOADER_PREFIXES) and name not in _NO_LOADER)
 
 
 def _is_own(name: str, _value: str) -> bool:

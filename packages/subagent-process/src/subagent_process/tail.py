@@ -5,7 +5,7 @@ from __future__ import annotations
 import anyio
 from anyio.abc import ByteReceiveStream
 
-from .redaction import redact
+from .redaction import redact_cut
 
 __all__ = ["StderrTail"]
 
@@ -45,5 +45,5 @@ class StderrTail:
         kept = bytes(self._kept[-(self._limit + _SLACK) :])
         if self.total > len(kept):  # the edge may have cut a character
             kept = kept.lstrip(bytes(range(0x80, 0xC0)))
-        text = redact(kept.decode("utf-8", "replace"))
+        text = redact_cut(kept.decode("utf-8", "replace"), left=self.total > len(kept))
         return text.encode()[-self._limit :].decode("utf-8", "ignore")
