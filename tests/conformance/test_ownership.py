@@ -17,7 +17,7 @@ import pytest
 
 import subagents
 from subagent_testing import Scripted, scripted
-from subagents import Event, Link, Result, Run, Runtime, Task
+from subagents import Choice, Event, Failure, Link, PermissionRequest, Result, Run, Runtime, Task
 
 pytestmark = pytest.mark.anyio
 
@@ -70,31 +70,180 @@ async def test_five_hundred_runs_at_once_all_complete() -> None:
     assert [r.stop_reason for r in results] == ["completed"] * 500
 
 
+async def _ended(provider: Scripted) -> None:
+    with anyio.fail_after(5):
+        while not provider.ended:
+            gc.collect()
+            await anyio.sleep(0.001)
+
+
 async def test_a_run_belongs_to_whoever_holds_it_and_a_runtime_holds_its_own() -> None:
-    lost, kept, ended = Scripted(scripted.lasts()), Scripted(scripted.lasts()), anyio.Event()
+    lost, kept = Scripted(scripted.lasts()), Scripted(scripted.lasts())
     async with Runtime([kept]) as runtime:
         await runtime.start("scripted", "x")
-        run = lost.start("x")
-        run.when_ended(ended.set)
-        await run.__aenter__()
-        del run
-        gc.collect()
-        with anyio.fail_after(5):
-            await ended.wait()
-        assert (lost.ended, kept.ended) == (1, 0)
+        await lost.start("x").__aenter__()
+        await _ended(lost)
+        assert kept.ended == 0
     assert kept.ended == 1
 
 
 async def test_a_handle_that_is_lost_in_another_thread_stops_its_run() -> None:
-    provider, ended = Scripted(scripted.lasts()), anyio.Event()
+    provider = Scripted(scripted.lasts())
     holder = [await provider.start("x").__aenter__()]
-    holder[0].when_ended(ended.set)
     thread = threading.Thread(target=lambda: (holder.clear(), gc.collect()))
     thread.start()
-    with anyio.fail_after(5):
-        await ended.wait()
+    await _ended(provider)
     await anyio.to_thread.run_sync(thread.join)
+
+
+async def test_a_runtime_that_is_lost_stops_what_it_owns() -> None:
+    provider = Scripted(scripted.lasts())
+    runtime = await Runtime([provider]).__aenter__()
+    await runtime.start("scripted", "x")
+    del runtime
+    await _ended(provider)
+
+
+class Application:
+    """The ordinary shape: an object that holds a run and decides for it."""
+
+    def __init__(self, provider: Scripted) -> None:
+        self.asked: list[str] = []
+        self.run = provider.start("x", permission=self.decide)
+
+    def decide(self, request: PermissionRequest) -> Choice:
+        self.asked.append(request.title)
+        return Choice("allow_once")
+
+
+async def test_a_callback_that_reaches_the_handle_does_not_keep_it_alive() -> None:
+    async def script(task: Task, link: Link) -> None:
+        link.ready()
+        await link.ask(PermissionRequest("once"))
+        await scripted.lasts()(task, link)
+
+    provider = Scripted(script)
+    application = Application(provider)
+    await application.run.__aenter__()
+    with anyio.fail_after(5):
+        while not application.asked:
+            await anyio.lowlevel.checkpoint()
+    del application
+    await _ended(provider)
+
+
+async def test_nobody_is_asked_any_more_after_the_verdict() -> None:
+    choices: list[Choice] = []
+
+    async def script(task: Task, link: Link) -> None:
+        link.ready()
+        try:
+            await anyio.sleep_forever()
+        finally:
+            with anyio.CancelScope(shield=True):
+                choices.append(await link.ask(PermissionRequest("while it tears down")))
+
+    async with Scripted(script).start("x", permission="allow") as run:
+        run.cancel()
+    assert [c.allowed for c in choices] == [False]
+
+
+async def test_a_run_that_was_cancelled_and_never_entered_is_closed() -> None:
+    run = Scripted(scripted.lasts()).start("x")
+    run.cancel("not wanted")
+    called: list[bool] = []
+    run.when_ended(lambda: called.append(True))
+    with anyio.fail_after(5):
+        assert (await run.closed()).stop_reason == "aborted"
+    assert called == [True]
+
+
+@pytest.mark.parametrize("ready", [False, True])
+async def test_teardown_after_an_error_has_its_time_also_before_ready(ready: bool) -> None:
+    steps: list[str] = []
+
+    async def script(task: Task, link: Link) -> None:
+        if ready:
+            link.ready()
+        link.finish(Result.error(Failure("auth", "start", "signed out meanwhile")))
+        await anyio.sleep(0.05)  # not shielded: nobody may cut it short
+        steps.append("torn down")
+
+    with anyio.fail_after(5):
+        assert (await subagents.run(Scripted(script), "x")).stop_reason == "error"
+    assert steps == ["torn down"]
+
+
+@pytest.mark.parametrize("anyio_backend", [None])
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+@pytest.mark.parametrize(
+    "script",
+    [scripted.lasts(), scripted.raises_when_stopped(OSError), scripted.swallows_once(scripted.ends_silently())],
+    ids=["obeys", "raises", "returns"],
+)
+def test_the_end_of_the_loop_is_aborted_whatever_the_backend_makes_of_it(
+    anyio_backend: None, backend: str, script: scripted.Script, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("CRITICAL")
+    provider = Scripted(script)
+    run = anyio.run(provider.start("x").__aenter__, backend=backend)
     assert provider.ended == 1
+    assert anyio.run(run.result, backend=backend).stop_reason == "aborted"
+
+
+@pytest.mark.parametrize("anyio_backend", [None])
+def test_a_loop_that_was_closed_over_a_run_is_its_end(anyio_backend: None) -> None:
+    """Old-style code closes its loop without cancelling what runs in it."""
+    loop = asyncio.new_event_loop()
+    run = loop.run_until_complete(Scripted(scripted.lasts()).start("x").__aenter__())
+    loop.close()
+    run.cancel("too late")
+    assert anyio.run(run.result).stop_reason == "aborted"
+    assert anyio.run(run.closed).stop_reason == "aborted"
+
+
+async def _call(provider: Scripted, through: str) -> None:
+    match through:
+        case "run":
+            await subagents.run(provider, "x")
+        case "runtime":
+            async with Runtime([provider], limit=1) as runtime:
+                try:
+                    await runtime.run("scripted", "x")
+                finally:
+                    assert provider.started == provider.ended, "it came back, and drive is alive"
+        case _:
+            async with provider.start("x") as run:
+                await run.closed()
+
+
+@asyncio_only
+@pytest.mark.parametrize("times", [1, 2, 5])
+@pytest.mark.parametrize("through", ["run", "runtime", "context"])
+async def test_a_caller_may_be_cancelled_raw_at_every_step(times: int, through: str) -> None:
+    for step in range(40):
+        provider = Scripted(scripted.completes("a few words", pieces=3))
+
+        task = asyncio.create_task(_call(provider, through))
+        for _ in range(step):
+            await asyncio.sleep(0)
+        for _ in range(times):
+            task.cancel()
+            await asyncio.sleep(0)
+        with anyio.fail_after(5):
+            await asyncio.wait([task])
+        assert provider.started == provider.ended, f"cancelled at step {step} it came back, and drive is alive"
+        assert task.cancelled() or task.exception() is None
+
+
+async def test_following_a_run_is_not_holding_it() -> None:
+    provider = Scripted(scripted.lasts())
+    told = (await provider.start("x").__aenter__()).events()
+    gc.collect()
+    with anyio.fail_after(5):
+        assert [e.type async for e in told][:2] == ["notice", "started"]
+        while not provider.ended:
+            await anyio.lowlevel.checkpoint()
 
 
 async def test_a_run_that_was_started_and_never_entered_is_nothing_to_clean_up() -> None:
@@ -167,7 +316,7 @@ def test_a_backend_that_exits_the_program_ends_asyncio_and_is_an_error_on_trio(
     run = Scripted(scripted.raises(lambda: SystemExit(3))).start("x")
     with pytest.raises(SystemExit, match="3"):
         asyncio.run(_see(run))
-    assert "aborted" in repr(run)
+    assert "error" in repr(run)
     run = Scripted(scripted.raises(lambda: SystemExit(3))).start("x")
     assert anyio.run(_see, run, backend="trio").stop_reason == "error"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 from pathlib import Path
 
 import anyio
@@ -188,6 +189,13 @@ async def test_a_run_outlives_the_task_and_the_scope_that_started_it() -> None:
     assert (await box[0].result()).stop_reason == "aborted"
 
 
+async def test_context_variables_of_who_starts_it_reach_drive() -> None:
+    variable: contextvars.ContextVar[str] = contextvars.ContextVar("variable")
+    async with Runtime([Scripted(scripted.tells_context(variable))]) as runtime:
+        variable.set("request 7")
+        assert (await runtime.run("scripted", "x")).output == "request 7"
+
+
 async def test_run_is_stopped_with_its_caller() -> None:
     provider = Scripted(scripted.lasts())
     async with Runtime([provider], limit=1) as runtime:
@@ -246,6 +254,17 @@ async def test_a_run_that_never_ends_holds_up_neither_the_end_nor_who_waits_for_
                     await _turns()
         assert (await runs[0].closed()).evidence.left_behind
         assert [str(e) for e in failed] == ["the runtime is closed"]
+    finally:
+        release.set()
+
+
+async def test_closing_waits_once_for_all_that_do_not_end() -> None:
+    release = anyio.Event()
+    try:
+        with anyio.fail_after(5):
+            async with Runtime([Scripted(scripted.swallows_for_ever(release), leave_timeout=1)], limit=20) as runtime:
+                for _ in range(20):
+                    await runtime.start("scripted", "x")
     finally:
         release.set()
 

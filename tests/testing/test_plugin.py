@@ -123,6 +123,34 @@ def test_what_a_test_leaves_behind_fails_it(pytester: pytest.Pytester) -> None:
     )
 
 
+def test_the_event_loop_of_the_test_itself_is_no_leak(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        import asyncio, os
+        import anyio
+        import pytest
+
+        @pytest.fixture
+        async def something(leak_check, anyio_backend):
+            await anyio.sleep(0)
+            yield
+
+        @pytest.mark.anyio
+        async def test_with_anyio(leak_check, anyio_backend):
+            await anyio.to_thread.run_sync(lambda: None)
+
+        @pytest.mark.anyio
+        async def test_with_a_fixture(something):
+            await anyio.to_thread.run_sync(lambda: None)
+
+        @pytest.mark.asyncio
+        async def test_with_pytest_asyncio(leak_check):
+            await asyncio.to_thread(lambda: None)
+        """
+    )
+    _run(pytester).assert_outcomes(passed=5)
+
+
 def test_a_run_through_the_supervisor_is_no_leak(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         """

@@ -56,10 +56,10 @@ class Subject:
             raise NotApplicable(f"no {kind} was given")
         return found
 
-    def start(self, kind: Kind = "task", permission: Permission | None = None, **limits: float) -> Run:
+    def start(self, kind: Kind = "task", permission: Permission | None = None) -> Run:
         """A run of that task by a new provider, not entered."""
         task = self.given(kind)
-        return self.make().start(task, permission=permission, **limits)  # pyright: ignore[reportArgumentType]
+        return self.make().start(task, permission=permission)
 
 
 @dataclass(frozen=True, slots=True)

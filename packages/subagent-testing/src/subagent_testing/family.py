@@ -14,10 +14,14 @@ Trap: members of a family that is stopped (SIGSTOP) answer nothing and live; so 
 
 from __future__ import annotations
 
+import os
 import shutil
+import signal
 import socket
+import struct
 import sys
 import tempfile
+from collections import deque
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -64,7 +68,7 @@ class Family:
 
     Attributes:
         argv: the program to start, by whatever is under test.
-        pids: name -> pid of those that came, for messages; signals are the business of what is under test.
+        pids: name -> pid of those that came.
     """
 
     def __init__(self, *extras: str, deaf_leader: bool = False) -> None:
@@ -98,9 +102,16 @@ class Family:
         self.close()
 
     def close(self) -> None:
-        """Let go of the sockets, which ends whoever still lives, and remove the folder."""
-        for line in (self._door, *self._lines.values()):
+        """End whoever still lives, and remove the folder."""
+        for name, line in self._lines.items():
+            # Not by the end of its socket alone, which a stopped process does not see.  Who is there still has its pid;
+            # 0 is one that our PID namespace does not know.
+            if name != "hopper" and self.pids[name] > 0 and _is_open(line):
+                with suppress(ProcessLookupError):
+                    os.kill(self.pids[name], signal.SIGKILL)
             line.close()
+        self._lines.clear()
+        self._door.close()
         shutil.rmtree(self._folder, ignore_errors=True)
 
     async def grow(self, *, within: float = 30.0) -> None:
@@ -116,7 +127,7 @@ class Family:
                 line.setblocking(False)
                 name, pid = (await _hear(line)).split()  # one write of a few bytes on a local socket comes whole
                 self._lines[name.decode()] = line
-                self.pids[name.decode()] = int(pid)
+                self.pids[name.decode()] = _peer(line, int(pid))
         if missing := [name for name in self._waited if name not in self._lines]:
             raise TimeoutError(f"the family has not grown within {within:g} s: {', '.join(missing)} did not come")
 
@@ -156,7 +167,13 @@ class Family:
         return False
 
     def tell(self, name: str, order: str) -> None:
-        """Give a member an order: `exit CODE`, or `stop` (SIGSTOP to itself); without effect when it has ended."""
+        """Give a member an order: `exit CODE`, or `stop` (SIGSTOP to itself); without effect when it has ended.
+
+        Raises:
+            ValueError: the hopper was to be stopped; nobody would know which process it is in.
+        """
+        if (name, order) == ("hopper", "stop"):
+            raise ValueError("the hopper cannot be stopped: nobody would find it again")
         with suppress(OSError):
             self._lines[name].send(f"{order}\n".encode())
 
@@ -173,6 +190,23 @@ class Family:
     async def _end(self, name: str) -> None:
         while await _hear(self._lines[name]):
             pass
+
+
+def _is_open(line: socket.socket) -> bool:
+    """Whether the other end is there; takes what is unread, which would hide the end."""
+    try:
+        deque(iter(lambda: line.recv(64), b""), maxlen=0)
+    except BlockingIOError:
+        return True
+    except OSError:  # it ended with something unread, or our end is closed
+        pass
+    return False
+
+
+def _peer(line: socket.socket, said: int) -> int:
+    """The pid of the other end as we know it: what it says itself counts in its own PID namespace."""
+    option = getattr(socket, "SO_PEERCRED", None)
+    return said if option is None else struct.unpack("3i", line.getsockopt(socket.SOL_SOCKET, option, 12))[0]
 
 
 async def _hear(line: socket.socket) -> bytes:

@@ -11,6 +11,7 @@ import anyio
 from subagent_testing import scripted
 from subagent_testing._promise import expect, expect_equal
 from subagent_testing._promises.starting import cancelled_raw
+from subagent_testing._promises.working import closed_for_good
 from subagent_testing.scripted import Scripted
 from subagents import Link, Result, Run, Task
 
@@ -81,8 +82,8 @@ async def a_teardown_that_never_ends_is_cancelled() -> None:
 
     provider = Scripted(script, leave_timeout=0.05)
     async with provider.start("x") as run:
-        expect((await run.closed()).ok, "the verdict changed")
-    expect_equal(provider.ended, 1, "how often drive has ended")
+        expect((await closed_for_good(run)).ok, "the verdict changed")
+        expect_equal(provider.ended, 1, "how often drive has ended, with nobody leaving the run")
 
 
 async def an_exception_in_teardown_stays_aborted() -> None:
