@@ -1,4 +1,6 @@
-"""What interrupts the command: SIGINT, SIGTERM and SIGHUP, from its first line to its last.
+"""What interrupts the command: SIGINT, SIGTERM and SIGHUP, from `main` to its end.
+
+While Python is still importing the package (about a tenth of a second) they do what they do to any Python program.
 
 Plain handlers that note the signal, and a look at the note ten times a second: the event loop's own handlers cover only
 the time of the loop and give the signals back to their defaults afterwards, where a second Ctrl-C would break off the
