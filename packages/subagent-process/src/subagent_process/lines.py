@@ -171,7 +171,7 @@ class LineReader:
             self.noise_count += 1
             text = line[:_NOISE_BYTES].decode("utf-8", "replace").rstrip("\r")
             # A line that is cut is redacted here, where that is known; the others together, in `noise`.
-            self._noise.append(redact_cut(text, right=True) if len(line) > _NOISE_BYTES else text)
+            self._noise.append(redact_cut(text, right=_NOISE_BYTES // 4) if len(line) > _NOISE_BYTES else text)
 
 
 class Messages(AsyncIterator["dict[str, object]"]):

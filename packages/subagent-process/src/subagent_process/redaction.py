@@ -16,7 +16,6 @@ __all__ = ["redact"]
 MARK = "[redacted]"
 _SHORTEST = 8  # a shorter value would be found in ordinary words
 _REMEMBERED = 4096
-_LEFT_EDGE, _RIGHT_EDGE = 4096, 1024  # characters at a cut that may be half of a secret
 
 _HEADER = re.compile(
     r"""(?ix)
@@ -86,21 +85,21 @@ def redact(text: str) -> str:
 _PEM_END = re.compile(r"-----END [A-Z ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
 
 
-def redact_cut(text: str, *, left: bool = False, right: bool = False) -> str:
-    """Redact a text that was cut out of a longer one, at its start or at its end.
+def redact_cut(text: str, *, left: int = 0, right: int = 0) -> str:
+    """Redact a text that was cut out of a longer one, at its start (`left`) or at its end (`right`).
 
-    Half a secret at the edge has no shape: the word that an edge cuts through is left out up to a secret that is found
-    in it (of a longer word the first 4,096 characters, or the last 1,024), and what is left of a PEM key.
+    Half a secret at the edge has no shape: the word that an edge cuts through is left out, up to a secret that is found
+    in it and at most so many characters; and what is left of a PEM key.
     """
     if left and (ending := _PEM_END.search(text)) and "-----BEGIN" not in text[: ending.start()]:
-        text, left = text[ending.end() :], False
+        text, left = text[ending.end() :], 0
     text = redact(text)
     if left:
         end = min((i for i in map(text.find, " \t\n\r") if i >= 0), default=len(text))
         mark = text.find(MARK, 0, end)
-        text = text[mark if mark >= 0 else min(end + 1, _LEFT_EDGE) :]
+        text = text[mark if mark >= 0 else min(end + 1, left) :]
     if right:
         start = max(map(text.rfind, " \t\n\r")) + 1
         mark = text.rfind(MARK, start)
-        text = text[: mark + len(MARK) if mark >= 0 else max(start, len(text) - _RIGHT_EDGE)]
+        text = text[: mark + len(MARK) if mark >= 0 else max(start, len(text) - right)]
     return text

@@ -45,5 +45,6 @@ class StderrTail:
         kept = bytes(self._kept[-(self._limit + _SLACK) :])
         if self.total > len(kept):  # the edge may have cut a character
             kept = kept.lstrip(bytes(range(0x80, 0xC0)))
-        text = redact_cut(kept.decode("utf-8", "replace"), left=self.total > len(kept))
+        slack = len(kept[: -self._limit].decode("utf-8", "ignore")) if self.total > len(kept) else 0
+        text = redact_cut(kept.decode("utf-8", "replace"), left=slack)
         return text.encode()[-self._limit :].decode("utf-8", "ignore")
