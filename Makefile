@@ -1,4 +1,4 @@
-.PHONY: test lint types ci bench pins
+.PHONY: test lint types ci coverage bench pins
 
 test:
 	uv run pytest
@@ -11,6 +11,10 @@ types:
 
 ci:
 	.ci/run
+
+coverage:
+	uv run coverage erase && uv run coverage run -m pytest -m "long or not long"
+	uv run coverage combine -q && uv run coverage report
 
 bench:
 	uv run python -m benchmarks
