@@ -99,6 +99,19 @@ def test_the_librarys_own_virtual_environment_leaves_the_path(tmp_path: Path, mo
     assert child_env(ambient={"PATH": path}, passing=["PATH"])["PATH"] == path
 
 
+@pytest.mark.parametrize(
+    ("path", "venv", "kept"),
+    [
+        ("/usr/bin:/bin", "/usr", "/usr/bin:/bin"),
+        ("/v/bin", "/v", os.defpath),
+        ("/v/bin:/usr/bin", "/v", "/usr/bin"),
+        ("", "/v", os.defpath),
+    ],
+)
+def test_a_path_is_never_emptied(path: str, venv: str, kept: str) -> None:
+    assert child_env(ambient={"PATH": path, "VIRTUAL_ENV": venv})["PATH"] == kept
+
+
 def test_a_python_outside_of_any_environment_keeps_its_folder(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "prefix", "/usr")
     monkeypatch.setattr(sys, "base_prefix", "/usr")

@@ -33,6 +33,9 @@ _MINIMAL = frozenset(
 )
 
 
+_SYSTEM = ("/bin", "/sbin", "/usr/bin", "/usr/sbin", "/usr/local/bin", "/usr/local/sbin")
+
+
 def depth() -> int:
     """How deep in delegations this process runs: 0 for one that no agent of ours started."""
     return _depth(os.environ)
@@ -95,4 +98,7 @@ def _without_own_folders(path: str, ambient: Mapping[str, str]) -> str:
     if active := ambient.get("VIRTUAL_ENV"):
         prefixes.append(active)
     own = {os.path.realpath(os.path.join(prefix, "bin")) for prefix in prefixes}
-    return os.pathsep.join(entry for entry in path.split(os.pathsep) if not entry or os.path.realpath(entry) not in own)
+    own -= {os.path.realpath(folder) for folder in _SYSTEM}  # VIRTUAL_ENV may be set to anything, /usr too
+    kept = [entry for entry in path.split(os.pathsep) if not entry or os.path.realpath(entry) not in own]
+    # Nothing but our own folder: an empty PATH would mean the working folder to a shell.
+    return os.pathsep.join(kept) if any(kept) else os.defpath

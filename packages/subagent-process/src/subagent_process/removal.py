@@ -119,9 +119,11 @@ _ENDINGS = (
     "MASTERKEY", "CREDENTIALS", "SSHKEY", "PRIVKEY", "SIGNINGKEY", "ENCRYPTIONKEY", "DEPLOYKEY", "APPKEY", "LICENSEKEY",
     "SECRETKEYBASE",
 )  # fmt: skip
-_NO_SECRET = {(word, "KEY") for word in _names("PUBLIC PUBLISHABLE SORT PARTITION FOREIGN CACHE HOT KMS")} | {
-    ("PUBLIC", "KEYS"), ("TOKEN", "URL"), ("TOKEN", "URI"), ("TOKEN", "ENDPOINT"),
-}  # fmt: skip
+_NO_SECRET = {  # the word, and the neighbours that make it none
+    "KEY": {(word, "KEY") for word in _names("PUBLIC PUBLISHABLE SORT PARTITION FOREIGN CACHE HOT KMS")},
+    "KEYS": {("PUBLIC", "KEYS")},
+    "TOKEN": {("TOKEN", "URL"), ("TOKEN", "URI"), ("TOKEN", "ENDPOINT")},
+}
 _COUNTING = _names("MAX MIN NUM NUMBER COUNT LIMIT BUDGET LENGTH SIZE TOTAL TIMEOUT TTL PER")
 _COUNTED = _names("INPUT OUTPUT CONTEXT THINKING PROMPT COMPLETION REASONING")  # INPUT_TOKENS; INPUT_TOKEN is one
 
@@ -182,8 +184,9 @@ def _names_credential(parts: tuple[str, ...], value: str) -> bool:
         return False
     pairs = set(pairwise(parts))
     found = {part for part in parts if part in _SECRET_WORDS or part.endswith(_ENDINGS)}
-    if pairs & _NO_SECRET:
-        found -= {"KEY", "KEYS", "TOKEN"}
+    for word, exempt in _NO_SECRET.items():
+        if pairs & exempt:
+            found.discard(word)
     if _COUNTING.intersection(parts):
         found -= {"KEYS", "TOKENS"}
     if _COUNTED.intersection(parts) or parts == ("TOKENS",):
