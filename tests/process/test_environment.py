@@ -113,11 +113,12 @@ def test_a_path_is_never_emptied(path: str, venv: str, kept: str) -> None:
 
 
 def test_a_python_outside_of_any_environment_keeps_its_folder(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "prefix", "/usr")
-    monkeypatch.setattr(sys, "base_prefix", "/usr")
-    assert child_env(ambient={"PATH": "/usr/bin"})["PATH"] == "/usr/bin"
+    monkeypatch.setattr(sys, "prefix", "/opt/python")
+    monkeypatch.setattr(sys, "base_prefix", "/opt/python")
+    path = "/opt/python/bin:/bin"
+    assert child_env(ambient={"PATH": path})["PATH"] == path
     # In a conda environment prefix and base_prefix are the same.
-    assert child_env(ambient={"PATH": "/usr/bin:/bin", "CONDA_PREFIX": "/usr"})["PATH"] != "/usr/bin:/bin"
+    assert child_env(ambient={"PATH": path, "CONDA_PREFIX": "/opt/python"})["PATH"] == "/bin"
 
 
 def test_without_a_path_none_is_invented() -> None:
