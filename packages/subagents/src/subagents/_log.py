@@ -7,9 +7,9 @@ for at most half of the byte limit, so that a 12 MB line does not push itself ou
 
 from __future__ import annotations
 
-import sys
 from collections import deque
 from collections.abc import Mapping
+from sys import getsizeof
 from typing import Final, Self, cast
 
 import anyio
@@ -22,39 +22,43 @@ LOG_EVENTS: Final = 16_384
 """Several read chunks: 64 KiB hold 437 events of 150 bytes, or 4,096 of 16."""
 MERGE_BYTES: Final = 16 * 1024
 _OVERHEAD: Final = 64
+_MOST: Final = LOG_BYTES // 2
 _TEXTS: Final = (TextEvent, ThoughtEvent)
 
 
 def _weigh(value: object, depth: int = 4) -> int:
     """About how many bytes of memory a plain value takes."""
     if isinstance(value, str):
-        return sys.getsizeof(value)  # by the width of its characters
+        return getsizeof(value)  # by the width of its characters
     if depth and isinstance(value, Mapping):
         items = cast("Mapping[object, object]", value).items()
         return _OVERHEAD + sum(_weigh(k, depth - 1) + _weigh(v, depth - 1) for k, v in items)
     if depth and isinstance(value, list | tuple):
         return _OVERHEAD + sum(_weigh(v, depth - 1) for v in cast("list[object]", value))
     # Deeper than that: its text stands for it.
-    return _OVERHEAD if isinstance(value, int | float | None) else sys.getsizeof(repr(value))
+    return _OVERHEAD if isinstance(value, int | float | None) else getsizeof(repr(value))
 
 
 def _size(event: Event) -> int:
-    match event:
-        case TextEvent() | ThoughtEvent():
-            size = sys.getsizeof(event.text)
-        case ToolEvent():
-            size = sys.getsizeof(event.output) + sys.getsizeof(event.title) + len(event.command or "")
-            size += sum(map(len, event.paths)) if event.paths else 0
-        case NoticeEvent():
-            size = sys.getsizeof(event.text) + (_weigh(event.data) if event.data else 0)
-        case PlanEvent():
-            size = sum(sys.getsizeof(entry.content) for entry in event.entries)
-        case PermissionEvent():
-            request = event.request
-            size = _weigh((request.title, request.command, request.reason, *request.paths, request.data), 6)
-        case _:
-            size = 256
-    return min(size + _OVERHEAD, LOG_BYTES // 2)
+    if isinstance(event, ToolEvent):  # the commonest first: this runs for every event
+        size = getsizeof(event.output) + getsizeof(event.title)
+        if event.command or event.paths:
+            size += _weigh((event.command, event.paths))
+    elif isinstance(event, _TEXTS):
+        size = getsizeof(event.text)
+    else:
+        match event:
+            case NoticeEvent():
+                size = getsizeof(event.text) + _weigh(event.data)
+            case PlanEvent():
+                size = sum(getsizeof(entry.content) for entry in event.entries)
+            case PermissionEvent():
+                request = event.request
+                size = _weigh((request.title, request.command, request.reason, request.paths, request.data), 6)
+            case _:
+                size = 256
+    size += _OVERHEAD
+    return size if size < _MOST else _MOST
 
 
 class EventLog:
@@ -75,21 +79,20 @@ class EventLog:
         if self.closed:
             self.late += 1
             return
-        if not self._merge(event):
-            size = _size(event)
-            self.kept.append((event, size))
+        if not isinstance(event, _TEXTS) or not self._merge(event):
+            size, kept = _size(event), self.kept
+            kept.append((event, size))
             self.end += 1
             self._bytes += size
-            while len(self.kept) > LOG_EVENTS or (self._bytes > LOG_BYTES and len(self.kept) > 1):
-                _, size = self.kept.popleft()
-                self._bytes -= size
-                if self.end - len(self.kept) > self.seen:
+            while len(kept) > LOG_EVENTS or (self._bytes > LOG_BYTES and len(kept) > 1):
+                self._bytes -= kept.popleft()[1]
+                if self.end - len(kept) > self.seen:
                     self.lost += 1
         if self._waiting:
             self._wake()
 
-    def _merge(self, event: Event) -> bool:
-        if not isinstance(event, _TEXTS) or not self.kept or self.seen == self.end:
+    def _merge(self, event: TextEvent | ThoughtEvent) -> bool:
+        if not self.kept or self.seen == self.end:
             return False
         last, size = self.kept[-1]
         if not isinstance(last, _TEXTS) or last.type != event.type:
@@ -98,7 +101,7 @@ class EventLog:
             return False
         # Built by hand: dataclasses.replace is five times as slow, and this runs once per token.
         merged = type(event)(last.text + event.text, event.id, event.parent)
-        grown = sys.getsizeof(merged.text) + _OVERHEAD
+        grown = getsizeof(merged.text) + _OVERHEAD
         self.kept[-1] = (merged, grown)
         self._bytes += grown - size
         return True
