@@ -13,7 +13,10 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-from subagent_local import HubFile, LocalModel, WheelParts
+import anyio
+import pytest
+
+from subagent_local import HubFile, LocalModel, PullProgress, SourcesFailed, WheelParts, pull
 
 
 @dataclass
@@ -236,3 +239,19 @@ def folder_index(root: Path, model: MadeUp, *, hashes: bool = True) -> str:
         fragment = f"#sha256={sha256(content)}" if hashes else ""
         (page / "index.html").write_text(f'<a href="../../files/{name}{fragment}">{name}</a>')
     return (root / "simple").as_uri()
+
+
+async def pulled(model: MadeUp, site: Site | str, heard: list[PullProgress] | None = None) -> Path:
+    index = site if isinstance(site, str) else f"{site.url}/simple"
+    with anyio.fail_after(20):
+        return await pull(model.model, index=index, progress=None if heard is None else heard.append)
+
+
+async def failure(model: MadeUp, site: Site | str) -> SourcesFailed:
+    with pytest.raises(SourcesFailed) as caught:
+        await pulled(model, site)
+    return caught.value
+
+
+def room(cache: Path, model: MadeUp) -> Path:
+    return cache / "models" / "incoming" / model.model.sha256

@@ -14,7 +14,6 @@ from local_kit import Reply, Site
 
 from subagent_local._chat import Answer, ask, chat_body
 from subagent_local._faults import ChatFailed
-from subagent_local._window import Window, measure
 from subagents import Event, Failure, NoticeEvent, TextEvent, ThoughtEvent, Usage
 
 pytestmark = pytest.mark.anyio
@@ -113,6 +112,83 @@ async def test_after_the_word_of_the_end_nothing_that_breaks_takes_the_answer_ba
         assert (result.failure, result.answer.text) == (None, "a")
 
 
+async def test_after_the_word_of_the_end_neither_an_error_nor_rubbish_takes_the_answer_back(site: Site) -> None:
+    finished = chunk("a", finish="stop")
+    for after in ('{"error": {"message": "boom"}}', "rubbish", "[" * 1000, "x" * (17 << 20)):
+        result = await talk(site, stream(finished, USAGE, after))
+        assert (result.failure, result.answer.text, result.answer.finish) == (None, "a", "stop")
+        assert result.answer.usage == Usage(7, 2, 3)
+
+
+async def test_after_the_word_of_the_end_a_server_that_goes_on_talking_is_left(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("subagent_local._chat._AFTER_FINISH", 0.3)
+    result = await talk(site, stream(chunk("a", finish="stop"), *[chunk("", finish="abort")] * 999, pause=0.05))
+    assert (result.failure, result.answer.finish) == (None, "stop")
+
+
+async def test_an_empty_word_of_the_end_is_none(site: Site) -> None:
+    result = await talk(site, stream(chunk("a", finish=""), chunk("b", finish="")))
+    assert result.failure is not None
+    assert "before the model server said that the answer is whole" in result.failure.message
+
+
+async def test_the_answer_is_the_first_choice_wherever_it_stands(site: Site) -> None:
+    other = {"index": 1, "delta": {"content": "WRONG"}, "finish_reason": "length"}
+    both = json.dumps({"choices": [other, {"index": 0, "delta": {"content": "right"}}]})
+    result = await talk(site, stream(both, json.dumps({"choices": [other]}), chunk(finish="stop")))
+    assert (result.answer.text, result.answer.finish, result.answer.unknown) == ("right", "stop", 1)
+
+
+async def test_a_list_of_parts_is_as_good_as_text(site: Site) -> None:
+    parts = [{"type": "text", "text": "he"}, {"type": "image"}, 7, {"type": "text", "text": "y"}]
+    piece = json.dumps({"choices": [{"delta": {"content": parts}, "finish_reason": "stop"}]})
+    assert (await talk(site, stream(piece))).answer.text == "hey"
+
+
+async def test_half_a_surrogate_pair_is_replaced_and_a_whole_one_is_a_character(site: Site) -> None:
+    piece = '{"choices": [{"delta": {"content": "a\\ud800b\\ud83d\\ude00"}, "finish_reason": "stop"}]}'
+    result = await talk(site, stream(piece))
+    assert result.answer.text == "a\ufffdb\U0001f600"
+    assert result.events == [TextEvent("a\ufffdb\U0001f600")]
+    refused = await talk(site, Reply(b'{"error": "\\udfff"}', 500))
+    assert refused.failure is not None
+    assert refused.failure.message.endswith("HTTP 500: \ufffd")
+
+
+async def test_what_is_no_number_of_tokens_is_not_counted(site: Site) -> None:
+    odd = json.dumps({"choices": [], "usage": {"prompt_tokens": True, "completion_tokens": -5}})
+    assert (await talk(site, stream(chunk("a", finish="stop"), odd))).answer.usage == Usage()
+
+
+@pytest.mark.parametrize("index", range(3))
+async def test_events_without_news_are_no_sign_of_life(site: Site, index: int) -> None:
+    empty = (
+        chunk(),
+        chunk(prompt_progress={"total": 4000, "processed": 256}),
+        '{"choices": [], "usage": {"prompt_tokens": 1}}',
+    )[index]
+    result = await talk(site, stream(*[empty] * 400, pause=0.05), stall=0.4)
+    assert result.failure is not None
+    assert result.failure.kind == "timeout"
+
+
+async def test_a_prompt_that_is_being_read_is_waited_for(site: Site) -> None:
+    progress = [chunk(prompt_progress={"total": 9, "processed": done}) for done in range(1, 10)]
+    result = await talk(site, stream(*progress, chunk("a", finish="stop"), pause=0.1), stall=0.7)
+    assert (result.failure, result.answer.text) == (None, "a")
+
+
+@pytest.mark.parametrize("body", [{}, {"response_format": {}}], ids=["without a schema", "with a schema"])
+async def test_a_bad_request_is_blamed_on_the_schema_where_there_is_one(site: Site, body: dict[str, object]) -> None:
+    result = await talk(site, Reply(b'{"error": {"code": 400, "message": "cannot compile"}}', 400), body=body)
+    assert result.failure is not None
+    assert result.failure.kind == "policy"
+    assert result.failure.message.startswith("the model server answered HTTP 400: cannot compile")
+    assert ("hold an answer to the schema: simplify that" in result.failure.message) == bool(body)
+
+
 async def test_what_comes_after_done_is_left_unread(site: Site) -> None:
     body = sse(chunk("a", finish="stop")) + sse(*[chunk("b")] * 50)
     result = await talk(site, Reply(body, chunked=True))
@@ -186,6 +262,11 @@ FAULTS: dict[str, tuple[Reply, str, str]] = {
     "deep nesting": (stream("[" * 200_000), "protocol", "no piece of an answer"),
     "an event without end": (Reply(b"data: " + b"x" * (17 << 20)), "protocol", "an event of more than"),
     "an answer without end": (stream(*[chunk("x" * (4 << 20))] * 5), "protocol", "characters and no end"),
+    "thoughts without end": (
+        stream(*[json.dumps({"choices": [{"delta": {"reasoning_content": "x" * (4 << 20)}}]})] * 5),
+        "protocol",
+        "characters and no end",
+    ),
 }
 
 
@@ -269,61 +350,3 @@ def test_a_schema_constrains_the_answer_and_is_told_to_the_model() -> None:
     assert isinstance(messages, list)
     assert "Be brief." in messages[0]["content"]
     assert '"title": "Weather"' in messages[0]["content"]
-
-
-# -- the window ------------------------------------------------------------------------------------------------------
-
-
-def window_scripts(site: Site, tokens: int = 5, n_ctx: object = 100, n_train: object = 80) -> None:
-    def page(value: object) -> Reply:
-        return Reply(json.dumps(value).encode(), headers={"Content-Type": "application/json"})
-
-    site.scripts["/apply-template"] = page({"prompt": "<|user|>hi"})
-    site.scripts["/tokenize"] = page({"tokens": list(range(tokens))})
-    site.scripts["/props"] = page({"default_generation_settings": {"n_ctx": n_ctx}})
-    site.scripts["/v1/models"] = page({"data": [{"meta": {"n_ctx_train": n_train}}]})
-
-
-async def measured(site: Site, timeout: float = 10) -> Window:
-    async with httpx.AsyncClient(base_url=site.url, timeout=None, trust_env=False) as client:
-        with anyio.fail_after(20):
-            return await measure(client, [{"role": "user", "content": "hi"}], timeout=timeout)
-
-
-async def test_a_prompt_is_counted_by_the_template_and_tokenizer_of_the_server(site: Site) -> None:
-    window_scripts(site)
-    assert await measured(site) == Window(prompt=5, context=80)
-    asked = json.loads(site.asked("/tokenize")[0].body)
-    assert asked == {"content": "<|user|>hi", "add_special": True, "parse_special": True}
-
-
-@pytest.mark.parametrize(("n_ctx", "n_train", "expected"), [(100, None, 100), ("x", 80, 80), (100, 0, 100)])
-async def test_the_smaller_known_size_counts(site: Site, n_ctx: object, n_train: object, expected: int) -> None:
-    window_scripts(site, n_ctx=n_ctx, n_train=n_train)
-    assert (await measured(site)).context == expected
-
-
-BROKEN: dict[str, tuple[str, Reply, str]] = {
-    "refused": ("/tokenize", Reply(b'{"error": "no"}', 501), "protocol"),
-    "no JSON": ("/tokenize", Reply(b"{"), "protocol"),
-    "no list": ("/tokenize", Reply(b'{"tokens": 3}'), "protocol"),
-    "hangs": ("/props", Reply(b"", cut=0, hold=threading.Event()), "timeout"),
-    "cut": ("/v1/models", Reply(b"[1, 2, 3]", cut=3), "network"),
-}
-
-
-@pytest.mark.parametrize("case", BROKEN)
-async def test_a_server_that_cannot_count_is_a_failure(site: Site, case: str) -> None:
-    path, reply, kind = BROKEN[case]
-    window_scripts(site)
-    site.scripts[path] = reply
-    with pytest.raises(ChatFailed) as caught:
-        await measured(site, timeout=0.5)
-    assert caught.value.failure.kind == kind
-
-
-async def test_without_any_size_of_the_window_nothing_is_sent(site: Site) -> None:
-    window_scripts(site, n_ctx=None, n_train=None)
-    site.scripts["/v1/models"] = Reply(b'{"data": []}')
-    with pytest.raises(ChatFailed, match="how much fits"):
-        await measured(site)

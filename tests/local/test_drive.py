@@ -150,7 +150,9 @@ VERDICTS: dict[str, tuple[Reply, str, str | None]] = {
     "cut off at the limit": (sse(piece('{"n": 4', "length")), "max-tokens", None),
     "whole, then blanks to the limit": (sse(piece('{"n": 4}'), piece(" " * 5000, "length")), "max-tokens", None),
     "filtered": (sse(piece("no", "content_filter")), "refusal", None),
-    "an unknown word of the end": (sse(piece('{"n": 4}', "eos")), "completed", None),
+    "another word for a whole answer": (sse(piece("4", "eos")), "completed", None),
+    "stopped by something": (sse(piece('{"n": 4', "abort")), "error", "protocol"),
+    "an unknown word of the end": (sse(piece('{"n": 4', "tool_calls")), "error", "protocol"),
     "empty": (sse(piece("", "stop")), "error", "output"),
     "blank": (sse(piece(" \n\t", "stop")), "error", "output"),
     "reasoning only": (
@@ -187,6 +189,9 @@ async def test_how_an_answer_ends_decides_the_verdict(scripted: Site, gguf: str,
     assert result.stop_reason == stop
     assert (result.failure.kind if result.failure else None) == kind
     assert result.structured is None
+    if "word of the end" in case:
+        assert result.failure is not None
+        assert "stopped with 'tool_calls', which does not say that the answer is whole" in result.failure.message
     if kind == "output":
         assert result.failure is not None
         assert "the model" in result.failure.message
@@ -214,7 +219,7 @@ async def test_a_prompt_that_fits_exactly_is_sent(scripted: Site, gguf: str) -> 
 async def test_a_failure_before_the_first_event_is_a_start_error(scripted: Site, gguf: str) -> None:
     scripted.scripts[CHAT] = Reply(b'{"error": {"message": "cannot hold to this schema"}}', 400)
     error = await start_error(Local(model=gguf), output_schema={"type": "object"})
-    assert (error.failure.kind, error.failure.http_status) == ("protocol", 400)
+    assert (error.failure.kind, error.failure.http_status) == ("policy", 400)
     assert "cannot hold to this schema" in error.failure.message
 
 
@@ -370,12 +375,26 @@ async def test_the_window_is_at_most_what_the_model_was_made_for(
 
 
 async def test_a_pull_that_fails_is_a_start_error_with_every_reason(
-    tiny: MadeUp, monkeypatch: pytest.MonkeyPatch
+    tiny: MadeUp, monkeypatch: pytest.MonkeyPatch, unused_port: int
 ) -> None:
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     error = await start_error(Local(model="tiny"))
-    assert (error.failure.kind, error.failure.retryable) == ("launch", True)
+    assert (error.failure.kind, error.failure.retryable) == ("launch", False)
     assert "no-index is configured" in error.failure.message
+    monkeypatch.setenv("PIP_NO_INDEX", "0")
+    monkeypatch.setenv("PIP_INDEX_URL", f"http://127.0.0.1:{unused_port}/simple")
+    error = await start_error(Local(model="tiny"))
+    assert (error.failure.kind, error.failure.retryable) == ("network", True)
+
+
+async def test_a_full_disk_is_no_reason_to_try_again(
+    tiny: MadeUp, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("UV_DEFAULT_INDEX", folder_index(tmp_path / "index", tiny))
+    monkeypatch.setattr("subagent_local._cache._MARGIN", 1 << 62)
+    error = await start_error(Local(model="tiny"))
+    assert (error.failure.kind, error.failure.retryable) == ("launch", False)
+    assert "not enough room" in error.failure.message
 
 
 async def test_a_cache_that_cannot_be_written_is_a_launch_failure(
@@ -384,8 +403,17 @@ async def test_a_cache_that_cannot_be_written_is_a_launch_failure(
     (tmp_path / "file").touch()
     monkeypatch.setenv("SUBAGENTS_CACHE", str(tmp_path / "file"))
     error = await start_error(Local(model="tiny"))
-    assert error.failure.kind == "launch"
+    assert (error.failure.kind, error.failure.retryable) == ("launch", False)
     assert "the cache of models cannot be used" in error.failure.message
+
+
+async def test_a_cache_in_the_home_of_nobody_is_a_reason(tiny: MadeUp, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SUBAGENTS_CACHE", "~no-such-person/x")
+    error = await start_error(Local(model="tiny"))
+    assert error.failure.kind == "launch"
+    assert "the cache of models cannot be used: ~no-such-person/x: nobody here" in error.failure.message
+    probe = await Local(model="tiny").probe()
+    assert (probe.available, "SUBAGENTS_CACHE" in probe.fix) == (False, True)
 
 
 async def test_pulling_alone_gives_the_path_and_tells_its_progress(

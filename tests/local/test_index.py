@@ -33,6 +33,11 @@ ENV: dict[str, tuple[dict[str, str], list[str]]] = {
         {"UV_FIND_LINKS": "https://l1/,https://l2/"},
         ["https://l1/", "https://l2/", PUBLIC_INDEX],
     ),
+    "links of uv may have blanks": (
+        {"UV_FIND_LINKS": "/my wheels, /more"},
+        ["file:///my%20wheels", "file:///more", PUBLIC_INDEX],
+    ),
+    "an empty word is no word": ({"PIP_NO_INDEX": ""}, [PUBLIC_INDEX]),
     "a path": ({"UV_DEFAULT_INDEX": "/srv/simple"}, ["file:///srv/simple/"]),
 }
 
@@ -144,12 +149,91 @@ def test_entries_of_the_wrong_type_are_skipped(tmp_path: Path) -> None:
     assert urls({}, tmp_path) == [PUBLIC_INDEX]
 
 
-@pytest.mark.parametrize(("path", "text"), [(UV_FILES[0], "= ="), (PIP_FILES[0], "https://secret:word@x/")])
-def test_a_broken_file_is_named_and_its_content_is_not_shown(path: str, text: str, tmp_path: Path) -> None:
-    write(tmp_path, path, text)
-    with pytest.raises(ValueError, match=str(tmp_path / path)) as caught:
-        urls({}, tmp_path)
-    assert "word" not in str(caught.value)
+BROKEN = [
+    (UV_FILES[0], b"= ="),
+    (UV_FILES[0], b"# caf\xe9\n"),
+    (PIP_FILES[0], b"https://robot:hunter2@x/"),
+    (PIP_FILES[0], b"[global]\n# caf\xe9\nindex-url = https://robot:hunter2@x/\n"),
+    (PIP_FILES[0], b"[global]\nindex-url = https://robot:hunter2@x/\nindex-url = https://robot:hunter2@y/\n"),
+    (PIP_FILES[0], b"[global]\nindex-url = https://robot:hun/ter2@x/\n"),
+    (UV_FILES[0], b'index-url = "https://robot:hun/ter2@x/"\n'),
+]
+
+
+@pytest.mark.parametrize(("path", "content"), BROKEN)
+def test_a_broken_file_leaves_no_index_is_named_and_its_content_is_not_shown(
+    path: str, content: bytes, tmp_path: Path
+) -> None:
+    write(tmp_path, path, "")
+    (tmp_path / path).write_bytes(content)
+    found = configured({"HOME": str(tmp_path / "home"), "PIP_CERT": "/pem"}, system=tmp_path)
+    assert found.trouble is not None
+    assert (found.indexes, found.certificate) == ((), Path("/pem"))
+    assert str(tmp_path / path) in found.trouble
+    assert not [word for word in ("robot", "hun", "ter2") if word in found.trouble]
+
+
+ODD = [
+    "https://robot:s3cret/x@host/simple",
+    "https://robot:1234/x@host/simple",
+    "https://robot:s3#cret@host/simple",
+    "https://robot:1#s3cret@host/simple",
+    "https://robot:1?s3cret@host/simple",
+    "https://robot:s3cret@[::1/simple",
+    "https://robot:s3cret@host:99999/simple",
+    "robot:s3cret@host/simple",
+    "pypi.example.com/simple",
+    "~no-such-person/simple",
+]
+
+
+@pytest.mark.parametrize("name", ["PIP_INDEX_URL", "PIP_FIND_LINKS", "UV_INDEX", "UV_DEFAULT_INDEX"])
+@pytest.mark.parametrize("address", ODD)
+def test_an_address_that_makes_no_sense_leaves_no_index_names_its_variable_and_shows_nothing_of_it(
+    name: str, address: str, tmp_path: Path
+) -> None:
+    found = configured({"HOME": str(tmp_path), name: address}, system=tmp_path)
+    assert found.trouble is not None
+    assert found.indexes == ()
+    assert name in found.trouble
+    assert not [word for word in ("s3", "cret", "robot", "1234", "example", "person") if word in found.trouble]
+
+
+@pytest.mark.parametrize("address", ODD[:8])
+def test_nothing_of_an_address_that_makes_no_sense_is_shown(address: str) -> None:
+    assert not [word for word in ("s3", "cret", "1234") if word in shown(address).replace("://", "")]
+
+
+def test_no_address_at_all_is_refused() -> None:
+    with pytest.raises(ValueError, match="without https://"):
+        index_at("")
+
+
+def test_relative_paths_in_a_file_of_uv_are_relative_to_it(tmp_path: Path) -> None:
+    write(tmp_path, UV_FILES[0], 'find-links = ["./wheels"]\n[[index]]\nurl = "../simple"\n')
+    folder = (tmp_path / UV_FILES[0]).parent
+    assert urls({}, tmp_path)[:2] == [(folder / "wheels").as_uri(), (folder / "../simple").as_uri() + "/"]
+
+
+def test_the_names_of_pip_may_have_their_dashes_and_a_byte_order_mark_before_them(tmp_path: Path) -> None:
+    write(tmp_path, PIP_FILES[0], "\ufeff[global]\n--index-url = https://f/\n")
+    assert urls({}, tmp_path) == ["https://f/"]
+
+
+def test_no_index_is_undone_by_a_more_important_layer_of_the_same_tool_alone(tmp_path: Path) -> None:
+    write(tmp_path, PIP_FILES[0], "[global]\nno-index = true\n")
+    assert urls({}, tmp_path) == []
+    assert urls({"UV_NO_INDEX": "false"}, tmp_path) == []
+    assert urls({"PIP_NO_INDEX": "false"}, tmp_path) == [PUBLIC_INDEX]
+
+
+def test_without_any_home_the_files_of_the_machine_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def nobody() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr(Path, "home", nobody)
+    write(tmp_path, "etc/pip.conf", "[global]\nindex-url = https://f/\n")
+    assert [index.url for index in configured({}, system=tmp_path).indexes] == ["https://f/"]
 
 
 CERTIFICATES = [

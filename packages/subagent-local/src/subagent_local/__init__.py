@@ -15,13 +15,22 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from subagent_local._pull import PullProgress, pull
-    from subagent_local.errors import BadModelFile, DiskFull, LocalError, PullError, SourcesFailed, UnknownModel
+    from subagent_local.errors import (
+        BadModelFile,
+        CacheUnusable,
+        DiskFull,
+        LocalError,
+        PullError,
+        SourcesFailed,
+        UnknownModel,
+    )
     from subagent_local.models import HubFile, LocalModel, WheelParts, find_model
     from subagent_local.options import LocalFields, LocalOptions
     from subagent_local.provider import Local
 
 __all__ = [
     "BadModelFile",
+    "CacheUnusable",
     "DiskFull",
     "HubFile",
     "Local",
@@ -40,7 +49,7 @@ __all__ = [
 
 _HOMES = {
     "_pull": ("PullProgress", "pull"),
-    "errors": ("BadModelFile", "DiskFull", "LocalError", "PullError", "SourcesFailed", "UnknownModel"),
+    "errors": ("BadModelFile", "CacheUnusable", "DiskFull", "LocalError", "PullError", "SourcesFailed", "UnknownModel"),
     "models": ("HubFile", "LocalModel", "WheelParts", "find_model"),
     "options": ("LocalFields", "LocalOptions"),
     "provider": ("Local",),

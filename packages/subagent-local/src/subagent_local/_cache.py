@@ -27,7 +27,7 @@ import anyio
 from anyio import from_thread, to_thread
 
 from subagent_local import _settings
-from subagent_local.errors import DiskFull
+from subagent_local.errors import CacheUnusable, DiskFull
 
 if TYPE_CHECKING:
     from subagent_local.models import LocalModel
@@ -41,7 +41,11 @@ class Cache:
     """The models folder. `root` is the cache root; `None` means the configured one."""
 
     def __init__(self, root: str | os.PathLike[str] | None = None) -> None:
-        """Touch nothing yet: folders are made by the first pull."""
+        """Touch nothing yet: folders are made by the first pull.
+
+        Raises:
+            CacheUnusable: the configured place means nothing.
+        """
         base = Path(root) if root is not None else _settings.cache_root(_settings.environment())
         self.folder = base.absolute() / "models"
 
@@ -66,27 +70,35 @@ class Cache:
         path = self.path(model)
         if found := self.find(model):
             return found
-        if not path.exists():
-            return None
-        if await sha256_of(path) != model.sha256:
-            path.unlink()
-            return None
-        self._write_stamp(model)
-        return path
+        with cache_errors(self.folder):
+            if not path.exists():
+                return None
+            if await sha256_of(path) != model.sha256:
+                path.unlink()
+                return None
+            self._write_stamp(model)
+            return path
 
     async def install(self, model: LocalModel, arrived: Path) -> Path:
         """Move verified bytes to their place in one step, safe on the disk, and clear the room."""
         path = self.path(model)
-        await to_thread.run_sync(_replace, arrived, path)
-        self._write_stamp(model)
+        with cache_errors(self.folder):
+            await to_thread.run_sync(_replace, arrived, path)
+            self._write_stamp(model)
         shutil.rmtree(self.incoming(model), ignore_errors=True)
         return path
 
     @asynccontextmanager
     async def lock(self, model: LocalModel, waiting: Callable[[], None]) -> AsyncGenerator[None]:
-        """Be the only one that pulls this model; `waiting` is called once when another one is at it."""
-        self.incoming(model).mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(self.incoming(model).with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        """Be the only one that pulls this model; `waiting` is called once when another one is at it.
+
+        Raises:
+            CacheUnusable: the folders cannot be made.
+        """
+        path = self.incoming(model).with_suffix(".lock")
+        with cache_errors(self.folder):
+            self.incoming(model).mkdir(parents=True, exist_ok=True)
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
             if not _try_lock(descriptor):
                 waiting()
@@ -130,14 +142,14 @@ async def sha256_of(path: Path) -> str:
 
 
 @contextmanager
-def disk_errors(folder: Path) -> Generator[None]:
-    """Turn "no space left" and "over quota" into `DiskFull`."""
+def cache_errors(folder: Path) -> Generator[None]:
+    """Turn "no space left" and "over quota" into `DiskFull`, and what else a disk may say into `CacheUnusable`."""
     try:
         yield
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise DiskFull(folder, None) from error
-        raise
+        raise CacheUnusable(folder, error.strerror or error) from error
 
 
 def _measure(path: Path) -> dict[str, int]:

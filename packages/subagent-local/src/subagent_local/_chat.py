@@ -2,11 +2,12 @@
 
 Contract: `ask` returns when the server has said why it stopped (`finish_reason`), or raises `ChatFailed`. A stream
 that ends without that word is a failure, however much text came before it: half an answer never looks like a whole
-one.
+one. With that word the verdict stands: nothing that comes or breaks after it takes it back.
 
 Traps: always streamed, because a closed connection stops the work only then; `return_progress` makes llama.cpp look
 for a closed connection while it reads the prompt, too; temperature is always sent, because servers have defaults of
-their own; a keep-alive comment is no sign of life of the model, so only events count against the time limit.
+their own; neither a keep-alive comment nor an event without news is a sign of life of the model, so only events that
+bring something count against the time limit.
 """
 
 from __future__ import annotations
@@ -19,15 +20,15 @@ import anyio
 import anyio.lowlevel
 import httpx
 
-from subagent_local._faults import error_inside, fault, refusal
+from subagent_local._faults import ChatFailed, error_inside, fault, refusal
 from subagent_local._http import IDENTITY, raw_body
-from subagent_local._json import at, parsed, table
+from subagent_local._json import at, count, items, parsed, table
 from subagent_local._sse import EventTooLong, SseDecoder
 from subagents import Event, NoticeEvent, TextEvent, ThoughtEvent, Usage
 
 _AFTER_FINISH = 2.0  # seconds for the usage that follows the end of an answer; the verdict does not depend on it
 _ERROR_BYTES = 64 << 10  # read of the body of a refusal
-_ANSWER_LIMIT = 16 << 20  # characters of an answer: no model of this size means more, a broken server may
+_ANSWER_LIMIT = 16 << 20  # characters, of thoughts too: no model of this size means more, a broken server may
 _TALKATIVE = 512  # tokens of a prompt from which on its progress is worth telling
 
 
@@ -37,6 +38,7 @@ class Answer:
 
     Attributes:
         pieces: of the text.
+        size: characters that came, those of thoughts included.
         thought: something of the model's reasoning came.
         finish: `finish_reason`, the server's word for why it stopped; None until it said so.
         usage: tokens, where the server said how many.
@@ -109,7 +111,7 @@ async def ask(
         client: with the address of the server and the key.
         body: of `chat_body`.
         answer: what came stands there, also when this raises.
-        stall: seconds without an event after which the server counts as hanging.
+        stall: seconds without news after which the server counts as hanging.
         accepted: called at the first event.
         emit: called with each piece.
 
@@ -121,19 +123,25 @@ async def ask(
             stream = client.stream("POST", "/v1/chat/completions", json=body, headers=IDENTITY)
             async with stream as response, raw_body(response) as chunks:
                 if response.status_code != 200:
-                    raise refusal(response.status_code, await _head(chunks))
+                    schema = "response_format" in body
+                    raise refusal(response.status_code, await _head(chunks), schema=schema)
                 await _Reader(answer, clock, stall, accepted, emit).read(response, chunks)
-    except TimeoutError:
-        if answer.finish is None:
-            raise fault("timeout", f"the model server said nothing for {stall:g} s") from None
-    except httpx.HTTPError as error:
-        if answer.finish is None:
-            reason = str(error) or type(error).__name__
-            raise fault("network", f"the connection to the model server broke: {reason}") from error
-    except EventTooLong as error:
-        raise fault("protocol", f"the model server sent {error}") from error
+    except (TimeoutError, httpx.HTTPError, EventTooLong, ChatFailed) as error:
+        if answer.finish is not None:
+            return
+        if isinstance(error, ChatFailed):
+            raise
+        raise _failed(error, stall) from error
     if answer.finish is None:
         raise fault("protocol", "the stream ended before the model server said that the answer is whole")
+
+
+def _failed(error: Exception, stall: float) -> ChatFailed:
+    if isinstance(error, TimeoutError):
+        return fault("timeout", f"the model server said nothing for {stall:g} s")
+    if isinstance(error, EventTooLong):
+        return fault("protocol", f"the model server sent {error}")
+    return fault("network", f"the connection to the model server broke: {str(error) or type(error).__name__}")
 
 
 class _Reader:
@@ -148,6 +156,7 @@ class _Reader:
         self.answer, self.clock, self.stall = answer, clock, stall
         self.accepted, self.emit = accepted, emit
         self.events = 0
+        self.processed = 0  # tokens of the prompt
 
     async def read(self, response: httpx.Response, chunks: AsyncIterator[bytes]) -> None:
         decoder, head = SseDecoder(), bytearray()
@@ -158,9 +167,10 @@ class _Reader:
                 self.events += 1
                 if event.data.strip() == "[DONE]":
                     return
-                self._event(event.data)
-                patience = self.stall if self.answer.finish is None else min(self.stall, _AFTER_FINISH)
-                self.clock.deadline = anyio.current_time() + patience
+                finished = self.answer.finish is not None
+                if self._event(event.data) and not finished:
+                    patience = self.stall if self.answer.finish is None else min(self.stall, _AFTER_FINISH)
+                    self.clock.deadline = anyio.current_time() + patience
             await anyio.lowlevel.checkpoint()  # one turn for the followers, however much is buffered
         if not self.events:
             text = head.decode("utf-8", "replace")
@@ -169,42 +179,60 @@ class _Reader:
                 "protocol", f"the model server answered with {kind}, not with an event stream"
             )
 
-    def _event(self, data: str) -> None:
+    def _event(self, data: str) -> bool:
+        """Take one event in; whether it brought news."""
         chunk = table(parsed(data))
         if failed := error_inside(chunk):
             raise failed
         if not chunk:
             raise fault("protocol", f"the model server sent what is no piece of an answer: {data[:200]!r}")
         self.accepted()
-        self._progress(table(chunk.get("prompt_progress")))
-        choice = table(at(chunk, "choices", 0))
-        self._text(table(choice.get("delta")))
+        news = self._progress(table(chunk.get("prompt_progress")))
+        # Nobody asked for a second choice, but one that comes is not this answer.
+        choices = [table(choice) for choice in items(chunk.get("choices"))]
+        choice = next((choice for choice in choices if choice.get("index") in (0, None)), table(None))
+        news = self._text(table(choice.get("delta"))) or news
         finish = choice.get("finish_reason")
-        if isinstance(finish, str):
-            self.answer.finish = finish
+        if isinstance(finish, str) and finish and self.answer.finish is None:
+            self.answer.finish, news = finish, True
         if usage := table(chunk.get("usage")):
             self.answer.usage = _usage(usage)
         if not choice and not usage:
             self.answer.unknown += 1
+        return news
 
-    def _text(self, delta: Mapping[str, object]) -> None:
-        thought = delta.get("reasoning_content") or delta.get("reasoning")  # llama.cpp and LM Studio; Ollama and vLLM
-        if isinstance(thought, str):
+    def _text(self, delta: Mapping[str, object]) -> bool:
+        # llama.cpp and LM Studio; Ollama and vLLM
+        thought = _joined(delta.get("reasoning_content")) or _joined(delta.get("reasoning"))
+        text = _joined(delta.get("content"))
+        self.answer.size += len(thought) + len(text)
+        if self.answer.size > _ANSWER_LIMIT:
+            raise fault("protocol", f"the answer has more than {_ANSWER_LIMIT:,} characters and no end")
+        if thought:
             self.answer.thought = True
             self.emit(ThoughtEvent(thought))
-        text = delta.get("content")
-        if isinstance(text, str) and text:
+        if text:
             self.answer.pieces.append(text)
-            self.answer.size += len(text)
-            if self.answer.size > _ANSWER_LIMIT:
-                raise fault("protocol", f"the answer has more than {_ANSWER_LIMIT:,} characters and no end")
             self.emit(TextEvent(text))
+        return bool(thought or text)
 
-    def _progress(self, progress: Mapping[str, object]) -> None:
-        total, done = progress.get("total"), progress.get("processed")
-        if isinstance(total, int) and isinstance(done, int) and total >= _TALKATIVE:
+    def _progress(self, progress: Mapping[str, object]) -> bool:
+        total, done = count(progress.get("total")), count(progress.get("processed"))
+        if total is None or done is None or not self.processed < done <= total:
+            return False
+        self.processed = done
+        if total >= _TALKATIVE:
             data = {"done": done, "total": total, "unit": "tokens"}
             self.emit(NoticeEvent("the model reads the prompt", "progress", data=data))
+        return True
+
+
+def _joined(content: object) -> str:
+    """Text, or a list of parts ``{"type": "text", "text": "…"}``, of which some servers make it; else nothing."""
+    if isinstance(content, str):
+        return content
+    texts = [table(part).get("text") for part in items(content)]
+    return "".join(text for text in texts if isinstance(text, str))
 
 
 async def _head(chunks: AsyncIterator[bytes]) -> str:
@@ -219,4 +247,4 @@ async def _head(chunks: AsyncIterator[bytes]) -> str:
 def _usage(usage: Mapping[str, object]) -> Usage:
     cached = at(usage, "prompt_tokens_details", "cached_tokens")
     numbers = (usage.get("prompt_tokens"), usage.get("completion_tokens"), cached)
-    return Usage(*(number if isinstance(number, int) else None for number in numbers))
+    return Usage(*map(count, numbers))

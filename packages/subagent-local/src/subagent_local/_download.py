@@ -1,13 +1,18 @@
 """HTTP, as a pull needs it: pages with a bound, and files that are continued where they broke off.
 
 Connecting may take 5 s, so that a source that cannot be reached gives way to the next quickly, and is not tried
-again. A connection that breaks later is: 3 times in a row without a new byte is the end. Nothing here decides whether
-bytes are the right ones; the caller's hash does, so that a file that changed between two tries is found out there.
+again. Neither is one that then says nothing for 30 s. A connection that breaks is: 3 times in a row without a new
+byte is the end. Nothing here decides whether bytes are the right ones; the caller's hash does, so that a file that
+changed between two tries is found out there.
+
+Trap: httpx quotes pieces of addresses in its errors, also of one that a server redirects to, and a piece may be half a
+password. What may be said of an error is decided in one place, `_words`.
 """
 
 from __future__ import annotations
 
 import ssl
+import zlib
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -16,7 +21,7 @@ import anyio
 import httpx
 from anyio import to_thread
 
-from subagent_local._cache import disk_errors
+from subagent_local._cache import cache_errors
 from subagent_local._http import IDENTITY, raw_body
 from subagent_local._urls import Auth, shown, split_auth
 
@@ -28,10 +33,20 @@ _PAGE_LIMIT = 16 << 20  # bytes of a page of an index
 # The last two: an address that no socket takes, such as one with port 99999, from a page of an index or a redirect
 _ERRORS = (httpx.HTTPError, httpx.InvalidURL, ValueError, ExceptionGroup)
 _FINAL = (httpx.ConnectError, httpx.ConnectTimeout, httpx.UnsupportedProtocol, httpx.TooManyRedirects)
+_NETWORK = (httpx.NetworkError, httpx.TimeoutException, httpx.ProtocolError, httpx.ProxyError)
 
 
 class SourceError(Exception):
-    """Why a source, or one of its parts, could not be had. Its text may be shown."""
+    """Why a source, or one of its parts, could not be had. Its text may be shown.
+
+    Attributes:
+        network: it could not be reached, or was in trouble itself; the same may do better later.
+    """
+
+    def __init__(self, reason: str, *, network: bool = False) -> None:
+        """Say why."""
+        super().__init__(reason)
+        self.network = network
 
 
 class _BrokenError(SourceError):
@@ -74,15 +89,33 @@ async def fetch_page(
             if answer.status_code in (404, 410):
                 return None
             if answer.status_code != 200:
-                raise SourceError(f"HTTP {answer.status_code} from {shown(url)}")
+                raise _refusal(answer, url)
             async for chunk in chunks:
                 body += chunk
-                if len(body) > _PAGE_LIMIT:
-                    raise SourceError(f"the page {shown(url)} is longer than {_PAGE_LIMIT >> 20} MiB")
+                _require_short(body, url)
+            page = _plain(bytes(body), answer.headers.get("Content-Encoding", ""), url)
             content_type = answer.headers.get("Content-Type", "")
-            return body.decode("utf-8", "replace"), content_type, str(answer.url)
+            return page.decode("utf-8", "replace"), content_type, str(answer.url)
     except _ERRORS as error:
-        raise SourceError(_reason(error, url)) from error
+        raise SourceError(_reason(error, url), network=isinstance(error, _NETWORK)) from error
+
+
+def _plain(body: bytes, coding: str, url: str) -> bytes:
+    """Undo the compression that some proxies use although nobody asked for it, and no further than the limit."""
+    if coding.lower() not in ("gzip", "x-gzip", "deflate"):
+        return body
+    decoder = zlib.decompressobj(wbits=47)  # either head
+    try:
+        page = decoder.decompress(body, _PAGE_LIMIT + 1)
+    except zlib.error as error:
+        raise SourceError(f"the page {shown(url)} is not the {coding} that it is said to be") from error
+    _require_short(page, url)
+    return page
+
+
+def _require_short(page: bytes | bytearray, url: str) -> None:
+    if len(page) > _PAGE_LIMIT:
+        raise SourceError(f"the page {shown(url)} is longer than {_PAGE_LIMIT >> 20} MiB")
 
 
 async def fetch_file(
@@ -108,7 +141,7 @@ async def fetch_file(
 
     Raises:
         SourceError: it cannot be had from here.
-        DiskFull: no room.
+        DiskFull, CacheUnusable: `target` cannot be written.
     """
     if size is not None and size > limit:
         raise SourceError(f"{shown(url)} has {size} bytes, more than the {limit} that can belong to this model")
@@ -148,24 +181,27 @@ async def _attempt(
                 if answer.status_code != 200:
                     # 416, or a piece that was not asked for: what is here does not fit what is there
                     _discard_after(answer, target)
-                    raise _BrokenError(f"HTTP {answer.status_code} from {shown(url)}")
+                    raise _BrokenError(f"HTTP {answer.status_code} from {shown(url)}", network=True)
                 have = 0
             elif not have and answer.status_code != 200:
                 raise _refusal(answer, url)
             async with raw_body(answer) as chunks:
                 await _write(chunks, target, have, size or limit, advance)
     except _ERRORS as error:
-        final = isinstance(error, _FINAL) or not isinstance(error, httpx.HTTPError)
-        raise (SourceError if final else _BrokenError)(_reason(error, url)) from error
+        # Who accepts and says nothing (a proxy that filters) would cost 30 s each time.
+        silent = isinstance(error, httpx.ReadTimeout) and _length(target) == have
+        final = silent or isinstance(error, _FINAL) or not isinstance(error, httpx.HTTPError)
+        kind = SourceError if final else _BrokenError
+        raise kind(_reason(error, url), network=isinstance(error, _NETWORK)) from error
     if size is not None and _length(target) < size:
-        raise _BrokenError(f"{shown(url)} ended after {_length(target)} of {size} bytes")
+        raise _BrokenError(f"{shown(url)} ended after {_length(target)} of {size} bytes", network=True)
 
 
 async def _write(
     chunks: AsyncIterator[bytes], target: Path, have: int, limit: int, advance: Callable[[int], None]
 ) -> None:
     buffer = bytearray()
-    with disk_errors(target.parent), await to_thread.run_sync(lambda: target.open("r+b" if have else "wb")) as file:
+    with cache_errors(target.parent), await to_thread.run_sync(lambda: target.open("r+b" if have else "wb")) as file:
         file.seek(have)
         try:
             async for chunk in chunks:
@@ -189,7 +225,7 @@ def _discard_after(answer: httpx.Response, target: Path) -> None:
 
 def _refusal(answer: httpx.Response, url: str) -> SourceError:
     again = answer.status_code >= 500 or answer.status_code in (408, 429)
-    return (_BrokenError if again else SourceError)(f"HTTP {answer.status_code} from {shown(url)}")
+    return (_BrokenError if again else SourceError)(f"HTTP {answer.status_code} from {shown(url)}", network=again)
 
 
 def _starts_at(answer: httpx.Response, start: int) -> bool:
@@ -201,8 +237,20 @@ def _auth(auth: Auth | None) -> httpx.BasicAuth | None:
 
 
 def _reason(error: Exception, url: str) -> str:
-    what = "no connection within 5 s" if isinstance(error, httpx.ConnectTimeout) else str(error) or type(error).__name__
-    return f"{what} ({shown(url)})"
+    return f"{_words(error)} ({shown(url)})"
+
+
+def _words(error: Exception) -> str:
+    """What may be said of it: the system's words, httpx's up to the colon before what it quotes, or our own."""
+    if isinstance(error, httpx.ConnectTimeout):
+        return "no connection within 5 s"
+    if isinstance(error, httpx.TimeoutException):
+        return "connected, and then nothing for 30 s"
+    if isinstance(error, (httpx.NetworkError, httpx.ProxyError)):
+        return str(error) or type(error).__name__
+    if isinstance(error, (httpx.RemoteProtocolError, httpx.TooManyRedirects)):
+        return str(error).partition(":")[0]
+    return "it is, or leads to, an address that cannot be used"
 
 
 def _length(path: Path) -> int:

