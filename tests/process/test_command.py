@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import anyio
 import pytest
+from endings import parent
 
-from subagent_process import CommandTimeout, CompletedCommand, SpawnError, run_command
-
-if TYPE_CHECKING:
-    from .conftest import Relatives
+from subagent_process import CommandTimeout, CompletedCommand, ProcessLost, SpawnError, run_command
+from subagent_testing import Family
 
 pytestmark = pytest.mark.anyio
 PATH = {"PATH": "/usr/bin:/bin"}
@@ -47,27 +46,27 @@ async def test_it_ends_with_the_command_and_not_with_its_pipes() -> None:
     assert (done.exit, done.stdout) == (5, b"done\n")
 
 
-async def test_the_time_limit_ends_the_whole_tree_and_keeps_what_was_said(deaf_relatives: Relatives) -> None:
-    script = f"echo said; echo and >&2; {' '.join(deaf_relatives.argv)}"
-    with pytest.raises(CommandTimeout, match=r"sh did not end within 1 s") as caught:
-        await run_command(["sh", "-c", script, "hush"], env=PATH, timeout=1)
+async def test_the_time_limit_ends_the_whole_tree_and_keeps_what_was_said(deaf_family: Family) -> None:
+    script = f"echo said; echo and >&2; {' '.join(deaf_family.argv)}"
+    with pytest.raises(CommandTimeout, match=r"sh did not end within 2 s") as caught:
+        await run_command(["sh", "-c", script, "hush"], env=PATH, timeout=2)
     assert (caught.value.stdout, caught.value.stderr) == (b"said\n", b"and\n")
-    assert (caught.value.program, caught.value.timeout) == ("sh", 1)
+    assert (caught.value.program, caught.value.timeout) == ("sh", 2)
     assert "hush" not in str(caught.value)
-    await deaf_relatives.agrow()
-    assert await deaf_relatives.asurvivors() == []
+    await deaf_family.grow()
+    assert await deaf_family.survivors() == ()
 
 
-async def test_cancelling_it_leaves_nobody(relatives: Relatives) -> None:
+async def test_cancelling_it_leaves_nobody(family: Family) -> None:
     async with anyio.create_task_group() as tasks:
 
         async def run() -> None:
-            await run_command(relatives.argv, env={}, timeout=60)
+            await run_command(family.argv, env={}, timeout=60)
 
         tasks.start_soon(run)
-        await relatives.agrow()
+        await family.grow()
         tasks.cancel_scope.cancel()
-    assert await relatives.asurvivors() == []
+    assert await family.survivors() == ()
 
 
 async def test_it_says_what_could_not_be_started_and_leaks_nothing(descriptors: Callable[[], int]) -> None:
@@ -97,3 +96,15 @@ async def test_many_at_once_do_not_disturb_each_other() -> None:
 async def test_it_runs_in_the_directory_given() -> None:
     done = await run_command([sys.executable, "-c", "import os; print(os.getcwd())"], env={}, cwd="/", timeout=20)
     assert done.stdout == b"/\n"
+
+
+async def test_a_command_whose_helpers_are_killed_is_lost_and_not_a_group_of_errors(family: Family) -> None:
+    async def kill() -> None:
+        await family.grow()
+        os.kill(parent(family.pids["leader"]), signal.SIGKILL)
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(kill)
+        with pytest.raises(ProcessLost):
+            await run_command(family.argv, env={}, timeout=60)
+    assert await family.survivors() == ()

@@ -176,3 +176,7 @@ def test_a_cut_keeps_what_is_no_secret() -> None:
     assert redact_cut("whole words hal", right=1024) == "whole words "
     assert redact_cut("x" * 5000, left=4096) == "x" * 904
     assert redact_cut("x" * 5000, right=1024) == "x" * 3976
+
+
+def test_the_rest_of_a_private_key_at_the_cut_goes_with_its_last_line() -> None:
+    assert redact_cut("BADANBgkq\n-----END RSA PRIVATE KEY-----\nafter it", left=4096) == "\nafter it"

@@ -17,6 +17,7 @@ import pytest
 
 from subagent_process import Ladder, ProcessError, ProcessLost, SpawnError, open_process, run_command
 from subagent_process import _launcher as launcher  # pyright: ignore[reportPrivateUsage]
+from subagent_process._supervisor import protocol
 from subagent_process.errors import shortage_error
 
 pytestmark = pytest.mark.anyio
@@ -36,8 +37,9 @@ class Script:
 
     def _run(self) -> None:
         for answer in self._answers:
-            data, fds, _, _ = socket.recv_fds(self._sock, 1, 4)
-            if not data:
+            data, fds, _, _ = socket.recv_fds(self._sock, protocol.MESSAGE, 4)
+            if not fds:
+                assert data[:1] in (b"", protocol.ABANDON)
                 return
             self.taken += 1
             ctl, *stdio = fds
@@ -129,7 +131,7 @@ async def test_a_missing_promise_is_in_the_report(scripted: Callable[..., Script
 async def test_a_shutdown_that_nobody_answers_is_bounded_and_says_so(scripted: Callable[..., Script]) -> None:
     scripted(b"B 1 1\nS 5\n", hold=True)
     report = await (await open_process(["true"], env=PATH, ladder=Ladder(0, 0, 0.1))).aclose()
-    assert report.steps == ("eof", "term", "kill", "leaked")
+    assert report.steps == ("eof", "term", "kill", "warden", "leaked")
     assert (report.exit, report.clean, report.lost) == (None, None, False)
 
 

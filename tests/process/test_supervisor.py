@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import resource
 import select
@@ -14,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from subagent_process._control import Status
-from subagent_process._supervisor import guard, keeper, kernel, protocol, warden
+from subagent_process._supervisor import guard, keeper, kernel, marker, protocol, warden
 from subagent_process._supervisor.protocol import Request
 
 TERM, KILL = signal.SIGTERM, signal.SIGKILL
@@ -157,6 +158,18 @@ def test_children_are_found_by_both_ways_and_the_unknown_is_not_empty(monkeypatc
         patch.setattr(os, "listdir", refuse)
         scanned = kernel.scan(1)
     assert (known, scanned) == (None, None)
+
+
+def test_a_process_that_is_gone_has_no_name_and_no_mark() -> None:
+    assert kernel.name_of(os.getpid())
+    assert kernel.name_of(999_999_999) == b""
+    assert not marker.carries(999_999_999, b"")
+
+
+def test_a_refused_call_is_an_os_error_with_its_reason() -> None:
+    with pytest.raises(OSError, match="Invalid argument") as caught:
+        kernel.unshare(1)  # no such flag
+    assert caught.value.errno == errno.EINVAL
 
 
 def test_what_the_kernel_refuses_is_none() -> None:

@@ -30,6 +30,7 @@ class Status:
         self.exit: int | None = None
         self.clean: bool | None = None
         self.killed = 0
+        self.survivors: tuple[str, ...] = ()
         self.lost = False
         self.home_removed: bool | None = None
         self.ended = False  # the channel: nothing more will be reported
@@ -50,7 +51,7 @@ class Status:
             self.ended = True
         *lines, self._rest = (self._rest + data).split(b"\n")
         for line in lines:
-            kind, *words = line.decode().split()
+            kind, *words = line.decode("utf-8", "backslashreplace").split()
             self._take(kind, words)
 
     def _take(self, kind: str, words: list[str]) -> None:
@@ -68,10 +69,14 @@ class Status:
                 self.refused = words[0]
             case "X":
                 self.exit = int(words[0])
+            case "A":
+                self.survivors += (f"{' '.join(words[1:])} ({words[0]})",)
             case "D":
                 self.clean, self.killed = yes, int(words[1])
             case "L":
                 self.clean, self.lost = yes, self.exit is None
+                if yes:  # whom the keeper could not end
+                    self.survivors = ()
             case "H":
                 self.home_removed = yes
             case _:

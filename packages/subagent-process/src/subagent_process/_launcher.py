@@ -1,6 +1,6 @@
 """The supervisors of this harness process: started on first use, again after their death, and anew after our fork.
 
-Belongs to no event loop and to no thread.  A message to the warden is one byte with descriptors, which the kernel
+Belongs to no event loop and to no thread.  A message to the warden is nine bytes with descriptors, which the kernel
 delivers whole, so that threads need no lock to send.
 """
 
@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import array
 import errno
+import itertools
 import os
+import signal
 import socket
 import sys
 import threading
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 import anyio
@@ -25,14 +28,34 @@ _BOOT = """
 import sys
 sys.path.append(sys.argv[1])
 from _supervisor.guard import main
-main(int(sys.argv[2]))
+main(int(sys.argv[2]), sys.argv[3] == "1")
 """
+adopting = True  # False: do without child-subreapers, as where there are none; so that this is tested on Linux
 _CHANNEL = 3  # where _supervisor.guard expects its socket
 # A harness without a descriptor, or whose user has too many in flight (ETOOMANYREFS), or whose queue is full: wait
 # and try again.
 _NOT_NOW = {errno.EAGAIN, errno.ETOOMANYREFS, errno.ENOBUFS}
 _SHORTAGES = {errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM}
 _ATTEMPTS = 3
+
+
+@dataclass(frozen=True)
+class Taken:
+    """Which warden has a run, under which number, and the pid of its guard."""
+
+    sock: socket.socket
+    guard: int
+    number: int
+
+    def abandon(self) -> None:
+        """Have the warden kill a keeper that does not answer, and sweep; synchronous, never waits.
+
+        Whoever stopped all supervisors stopped the guard too, which would resume the warden, which would resume the
+        keeper: so it begins with the guard, who is our own child.
+        """
+        _resume(self.guard)
+        with suppress(OSError):
+            self.sock.sendmsg([protocol.message(protocol.ABANDON, self.number)], [], socket.MSG_NOSIGNAL)
 
 
 class Launcher:
@@ -43,6 +66,7 @@ class Launcher:
         self._socket: socket.socket | None = None
         self._kept: list[socket.socket] = []
         self._ended: list[int] = []
+        self._numbers = itertools.count()
         self.guard = 0
 
     def start(self) -> tuple[socket.socket, int]:
@@ -89,13 +113,14 @@ class Launcher:
             else:
                 sock.close()
 
-    def hand_over(self, fds: Sequence[int]) -> tuple[socket.socket, int] | None:
+    def hand_over(self, fds: Sequence[int]) -> Taken | None:
         """Give the warden the descriptors of a run; who took them.  None: not now, wait a moment and try again."""
+        number = next(self._numbers)
         for _ in range(_ATTEMPTS):
             sock, guard = self.start()
             try:
                 sock.sendmsg(
-                    [protocol.HANDOVER],
+                    [protocol.message(protocol.HANDOVER, number)],
                     [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))],
                     socket.MSG_NOSIGNAL,  # the harness may have SIGPIPE at its default
                 )
@@ -104,7 +129,7 @@ class Launcher:
                     return None
                 self.retire(sock)
             else:
-                return sock, guard
+                return Taken(sock, guard, number)
         raise _no_supervisor(f"it ended at once, {_ATTEMPTS} times")
 
     def after_fork(self) -> None:  # pragma: no cover - runs only in a fork of the harness, which a test starts
@@ -131,11 +156,18 @@ def _spawn_guard(channel: int) -> int:
     executable = sys.executable or "python"  # empty in some embedded interpreters
     return os.posix_spawn(
         executable,
-        [executable, "-I", "-S", "-c", _BOOT, where, str(os.getpid())],
+        [executable, "-I", "-S", "-c", _BOOT, where, str(os.getpid()), str(int(adopting))],
         env,
         file_actions=[(os.POSIX_SPAWN_DUP2, channel, _CHANNEL), *null],
         setsid=True,
     )
+
+
+def _resume(guard: int) -> None:
+    """Wake our guard if somebody stopped it."""
+    with suppress(OSError):
+        if os.waitid(os.P_PID, guard, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:  # it lives, and is our child
+            os.kill(guard, signal.SIGCONT)
 
 
 async def proof(guard: int, seconds: float) -> bool | None:
@@ -143,6 +175,7 @@ async def proof(guard: int, seconds: float) -> bool | None:
 
     A guard exits 0 only after ECHILD.  It is left unreaped, for others may ask too.
     """
+    _resume(guard)
     with anyio.move_on_after(seconds):
         while True:
             try:

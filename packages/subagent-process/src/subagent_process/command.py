@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import anyio
 from anyio.abc import ByteReceiveStream
 
-from .errors import CommandTimeout
+from .errors import CommandTimeout, ProcessLost
 from .report import Ladder
 from .spawn import open_without_stdin
 
@@ -89,6 +89,7 @@ async def run_command(
     """
     out, err = _Collected(limit), _Collected(limit)
     code: int | None = None
+    lost: ProcessLost | None = None
     with anyio.move_on_after(timeout):
         async with (
             await open_without_stdin(argv, env=env, cwd=cwd, ladder=_LADDER) as process,
@@ -96,8 +97,13 @@ async def run_command(
         ):
             readers.start_soon(out.collect, process.stdout)
             readers.start_soon(err.collect, process.stderr)
-            code = await process.wait()
+            try:
+                code = await process.wait()
+            except ProcessLost as error:  # out of the task group it would come as a group
+                lost = error
             readers.cancel_scope.deadline = anyio.current_time() + _LAST_WORDS
+    if lost:
+        raise lost
     if code is None:
         raise CommandTimeout(os.fspath(argv[0]), timeout, out.data, err.data)
     return CompletedCommand(code, out.data, err.data, out.truncated or err.truncated)

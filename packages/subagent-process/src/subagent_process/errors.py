@@ -162,6 +162,18 @@ def cwd_error(program: str, code: int, cwd: str) -> SpawnError:
     )
 
 
+def namespace_error(program: str, code: int) -> SpawnError:
+    """The error for a PID namespace that cannot be made; code is 0 when its first process was killed."""
+    why = os.strerror(code) if code else "its first process was killed"
+    return SpawnError(
+        f"{program} could not be started in a PID namespace of its own: {why}. Privileges or unprivileged user"
+        " namespaces are needed, and a container that lets /proc be mounted: allow them, or ask for the containment"
+        " 'subreaper'.",
+        program=program,
+        errno=code or None,
+    )
+
+
 def shortage_error(program: str, code: int, limit: int) -> SpawnError:
     """The error for what this process could not get before anything was started; with its limit of descriptors."""
     if code == _errno.EMFILE:

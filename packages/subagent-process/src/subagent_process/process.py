@@ -12,7 +12,7 @@ import anyio
 from anyio.abc import ByteReceiveStream, ByteSendStream
 
 from ._control import Control
-from ._launcher import proof
+from ._launcher import Taken, proof
 from ._pipes import PipeReader, PipeWriter
 from ._supervisor.protocol import KILL, TERM
 from .errors import ProcessLost
@@ -44,11 +44,11 @@ class OwnedProcess:
         control: Control,
         pipes: tuple[PipeWriter, PipeReader, PipeReader],
         ladder: Ladder,
-        guard: int,
+        taken: Taken,
         home: bool,
     ) -> None:
         """For ``open_process`` alone."""
-        self._name, self._control, self._ladder, self._guard, self._home = name, control, ladder, guard, home
+        self._name, self._control, self._ladder, self._taken, self._home = name, control, ladder, taken, home
         self._stdin, self._stdout, self._stderr = pipes
         self._sending, self._closing = anyio.Lock(), anyio.Lock()
         self._unsent = memoryview(b"")
@@ -175,10 +175,10 @@ class OwnedProcess:
     async def aclose(self) -> ShutdownReport:
         """End the child and everything that it started: end of stdin, SIGTERM, SIGKILL, with a grace for each.
 
-        Takes at most the sum of the graces (and 5 s more where a home is to be removed).  Shielded from anyio's
-        cancellation; a raw ``task.cancel()`` cuts it short, and the supervisors then go on by themselves: nothing
-        survives either way. Pipes that nobody reads are drained meanwhile.  Idempotent; a second caller waits for the
-        first.
+        Supervisors that do not answer are themselves killed or gone round. Takes at most the sum of the graces (and 5
+        s more where a home is to be removed).  Shielded from anyio's cancellation; a raw ``task.cancel()`` cuts it
+        short, and the supervisors then go on by themselves: nothing survives either way. Pipes that nobody reads are
+        drained meanwhile.  Idempotent; a second caller waits for the first.
         """
         with anyio.CancelScope(shield=True):
             async with self._closing:
@@ -201,7 +201,10 @@ class OwnedProcess:
     async def _climb(self) -> None:
         control, status, ladder = self._control, self._control.status, self._ladder
         control.poll()
-        if not self._released and not status.over:
+        patience = ladder.kill / 2
+        if self._released:
+            patience += ladder.term  # which the keeper allows before it kills
+        elif not status.over:
             self._steps.append("eof")
             self._stdin.close()
             if not await control.within(ladder.eof, lambda: status.over):
@@ -210,12 +213,16 @@ class OwnedProcess:
                 if not await control.within(ladder.term, lambda: status.over):
                     self._steps.append("kill")
                     self.kill()
-        if not await control.within(ladder.kill, lambda: status.clean is not None):
-            self._steps.append("leaked")
-        elif status.clean is None:  # keeper and warden are both dead: only the guard can say
+        if not await control.within(patience, lambda: status.clean is not None):
+            self._steps.append("warden")
+            self._taken.abandon()
+            if not await control.within(ladder.kill / 2, lambda: status.clean is not None):
+                self._steps.append("leaked")
+                return
+        if status.clean is None:  # keeper and warden are both dead: only the guard can say
             status.lost = status.exit is None
-            status.clean = await proof(self._guard, ladder.kill)
-        elif self._home and status.clean and not status.lost:
+            status.clean = await proof(self._taken.guard, ladder.kill)
+        elif self._home and not status.lost:
             await control.within(_HOME, lambda: status.home_removed is not None)
 
     def _conclude(self, duration: float) -> None:
@@ -229,6 +236,7 @@ class OwnedProcess:
             exit=status.exit,
             clean=status.clean,
             killed=status.killed,
+            survivors=status.survivors,
             lost=status.lost,
             home_removed=status.home_removed,
             duration=duration,

@@ -15,7 +15,8 @@ class Ladder:
     Attributes:
         eof: from the end of the child's stdin to SIGTERM (with SIGCONT, so that a stopped tree hears it).
         term: from SIGTERM to SIGKILL; also what the supervisor allows when the harness is gone (at most 20 s there).
-        kill: from SIGKILL to giving up and reporting ``"leaked"``.
+        kill: from SIGKILL to giving up and reporting ``"leaked"``; after half of it the warden is told to do the work
+            of a keeper that does not answer.
     """
 
     eof: float = 2.0
@@ -37,24 +38,28 @@ class ShutdownReport:
     """What it took to end a child, and what is known about the result.
 
     Attributes:
-        steps: the rungs used, in order, of ``"eof"``, ``"term"``, ``"kill"``, ``"leaked"``; empty if the child had
-            ended by itself, or was released at once.
+        steps: the rungs used, in order, of ``"eof"``, ``"term"``, ``"kill"``, ``"warden"`` (the child's keeper did not
+            answer and was killed), ``"leaked"``; empty if the child had ended by itself, or was released at once.
         exit: the leader's exit status; ``-N`` when signal N ended it; None when it is not known.
         clean: True: the kernel said that nothing of the tree lives (ECHILD); False: something may; None: nobody could
             tell.
         killed: how many stragglers were alive when the leader had ended, and were killed.
+        survivors: ``"NAME (PID)"`` of those that even SIGKILL did not end (uninterruptible sleep, another user's),
+            as far as they are known.
         lost: the keeper of this child was killed; ``exit`` is then unknown.
         home_removed: whether the throwaway home handed over is gone; None when there was none, or nobody could tell.
         duration: seconds that the shutdown took.
-        missing: promises that this platform cannot keep: ``"daemons"`` (no child-subreaper: what re-parents away
-            survives), ``"forked-harness"`` (no pidfd: a fork of a killed harness that holds its descriptors delays
-            the end).
+        missing: promises that this platform cannot keep. ``"daemons"``: no child-subreaper, so that what re-parents
+            away is found only by a variable (``SUBAGENT_TREE``) that the child gets beside ``env``; a daemon that
+            clears its environment survives, and ``clean`` is never True. ``"forked-harness"``: no pidfd, so that a
+            fork of a killed harness that holds its descriptors delays the end.
     """
 
     steps: tuple[str, ...] = ()
     exit: int | None = None
     clean: bool | None = None
     killed: int = 0
+    survivors: tuple[str, ...] = ()
     lost: bool = False
     home_removed: bool | None = None
     duration: float = 0.0

@@ -5,18 +5,17 @@ from __future__ import annotations
 import errno
 import os
 import shutil
-import socket
 import sys
 import weakref
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, get_args
 
 import anyio
 
 from . import errors
 from ._control import Control
-from ._launcher import LAUNCHER, require_support
+from ._launcher import LAUNCHER, Taken, require_support
 from ._pipes import PipeReader, PipeWriter
 from ._supervisor.protocol import KILL, Request
 from .process import OwnedProcess
@@ -29,6 +28,8 @@ if TYPE_CHECKING:
     from .home import ThrowawayHome
 
 __all__ = ["open_process"]
+
+Containment = Literal["subreaper", "pid-namespace"]
 
 _ATTEMPTS = 3
 _BEFORE_ANOTHER = 0.01  # s
@@ -45,6 +46,7 @@ async def open_process(
     umask: int = -1,
     ladder: Ladder = Ladder(),  # noqa: B008 - frozen
     home: ThrowawayHome | None = None,
+    containment: Containment = "subreaper",
 ) -> OwnedProcess:
     """Start a program whose whole tree ends with the handle.
 
@@ -59,17 +61,27 @@ async def open_process(
         umask: the child's, -1 for the one that the supervisor was started with.
         ladder: the graces of the shutdown.
         home: a throwaway home that is removed when the tree is gone, also when this process was killed.
+        containment: ``"pid-namespace"`` puts the tree into a PID namespace of its own (and a user namespace, where we
+            have no privileges): the kernel then ends all of it at once, also when all of our supervisors are killed
+            in one instant.  ``pid`` is that of its first process; inside, pids count from 1, and ``/proc`` shows no
+            other processes.  Never replaced by something weaker.
 
     Raises:
-        SpawnError: the program or the directory is not there or not usable, or descriptors have run out.
+        SpawnError: the program or the directory is not there or not usable, or descriptors have run out, or the
+            system allows no PID namespace.
         ProcessLost: the supervisors were killed at the moment of the start; it is not known whether it ran.
         UnsupportedPlatform: not Linux.
-        ValueError: an empty argv, a NUL character, a name in ``env`` that no environment can hold.
+        ValueError: an empty argv, a NUL character, a name in ``env`` that no environment can hold, an unknown
+            containment.
 
     A cancelled call leaves nothing: what was started already is killed before it returns.
     """
     require_support()
-    return await _open(_request(argv, env, cwd, umask, ladder, home), ladder)
+    if containment not in get_args(Containment):
+        raise ValueError(f"containment is {containment!r}: it is one of {', '.join(get_args(Containment))}.")
+    request = _request(argv, env, cwd, umask, ladder, home)
+    request.contained = containment == "pid-namespace"
+    return await _open(request, ladder)
 
 
 async def open_without_stdin(
@@ -130,13 +142,13 @@ async def _open(request: Request, ladder: Ladder, *, stdin: bool = True) -> Owne
     for _ in range(_ATTEMPTS):
         attempt = _Attempt(name)
         try:
-            guard_socket, guard = await attempt.begin(data, stdin=stdin)
+            taken = await attempt.begin(data, stdin=stdin)
         except BaseException:
             await attempt.abandon(ladder.kill)
             raise
         status = attempt.control.status
         if status.pid is not None:
-            process = OwnedProcess(name, attempt.control, attempt.pipes(), ladder, guard, bool(request.home))
+            process = OwnedProcess(name, attempt.control, attempt.pipes(), ladder, taken, bool(request.home))
             _live.add(process)
             return process
         await attempt.abandon(ladder.kill)
@@ -145,7 +157,7 @@ async def _open(request: Request, ladder: Ladder, *, stdin: bool = True) -> Owne
         if status.begun:
             raise errors.ProcessLost(name, None)
         if status.refused == "1":  # our ids have changed: a warden with the new ones, while the old one keeps its runs
-            LAUNCHER.retire(guard_socket, keep=True)
+            LAUNCHER.retire(taken.sock, keep=True)
         await anyio.sleep(_BEFORE_ANOTHER)
     raise errors.SpawnError(
         f"{name} could not be started: its supervisor has no process or descriptor left (RLIMIT_NPROC, RLIMIT_NOFILE),"
@@ -175,6 +187,8 @@ def _refused(request: Request, code: int, stage: str) -> errors.SpawnError:
             " A throwaway home serves one process tree; make a new one.",
             program=program,
         )
+    if stage == "pid-namespace":
+        return errors.namespace_error(program, code)
     path = os.fsdecode(request.env.get(b"PATH", os.defpath.encode())) if "/" not in program else None
     resolved = shutil.which(program if path is not None else os.path.join(cwd, program), os.F_OK, path)
     return errors.spawn_error(program, code, path=path, cwd=cwd, resolved=resolved)
@@ -196,6 +210,7 @@ class _Attempt:
         self._ours: list[int] = []
         self._theirs: list[int] = []
         self._sent = False
+        self._taken: Taken | None = None
         with _shortages_named(name):
             self.control = Control()
             try:
@@ -212,7 +227,7 @@ class _Attempt:
         self._ours = []
         return PipeWriter(stdin), PipeReader(stdout), PipeReader(stderr)
 
-    async def begin(self, data: bytes, *, stdin: bool) -> tuple[socket.socket, int]:
+    async def begin(self, data: bytes, *, stdin: bool) -> Taken:
         """Hand over, send the request, and wait for the answer; who took it."""
         try:
             with _shortages_named(self._name):
@@ -221,6 +236,7 @@ class _Attempt:
                 fds = [self.control.far.fileno(), *self._theirs]
                 while (taken := LAUNCHER.hand_over(fds)) is None:  # noqa: ASYNC110
                     await anyio.sleep(_IN_FLIGHT)  # the kernel says nothing when it has delivered them
+                self._taken = taken
         finally:
             self._close_theirs()
         status = self.control.status
@@ -257,7 +273,9 @@ class _Attempt:
                 self.control.order(KILL)
             self.control.release()
             with anyio.CancelScope(shield=True):
-                await self.control.within(patience, lambda: status.clean is not None)
+                if not await self.control.within(patience / 2, lambda: status.clean is not None) and self._taken:
+                    self._taken.abandon()  # the keeper is stopped, or waits for a file system to deliver the program
+                    await self.control.within(patience / 2, lambda: status.clean is not None)
         finally:
             self.close()
 

@@ -16,4 +16,5 @@ child of a harness.
 All three are child-subreapers.  Who backs up whom: the orphans of a killed keeper re-parent to the warden, which
 kills every child that is no keeper; those of a killed warden re-parent to the guard, which kills every child outside
 its own session.  The death of any supervisor ends the runs below it; any two may die at the same instant.
+Each resumes the one below it when somebody stops that.
 """

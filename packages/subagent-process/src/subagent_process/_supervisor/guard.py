@@ -14,6 +14,7 @@ import signal
 import socket
 import time
 
+from . import kernel, marker
 from .kernel import HANDLED, become_subreaper, children, close_others, listen, quiet, reset_signals
 from .warden import Warden
 
@@ -21,24 +22,47 @@ PATIENCE = 30.0  # s until also the keepers are killed
 CHANNEL = 3  # the descriptor that the launcher puts the warden's socket on
 
 
-def guard(warden: int) -> None:
-    """Wait for the warden, then end what it left; never returns."""
-    quiet(os.waitpid, warden, 0)
+def guard(warden: int, mark: bytes) -> None:
+    """Wait for the warden, then end what it left; never returns.
+
+    With a mark and without adoption: once the keepers, whom init has now, have ended their trees.
+    """
+    while (ended := quiet(os.waitpid, warden, os.WUNTRACED)) and os.WIFSTOPPED(ended[1]):
+        quiet(os.kill, warden, signal.SIGCONT)  # a stopped warden would hear nothing
     mine, end = os.getsid(0), time.monotonic() + PATIENCE
     while True:
         for pid in children() or ():
-            if quiet(os.getsid, pid) != mine or time.monotonic() > end:
-                quiet(os.kill, pid, signal.SIGKILL)
+            foreign = quiet(os.getsid, pid) != mine or time.monotonic() > end
+            quiet(os.kill, pid, signal.SIGKILL if foreign else signal.SIGCONT)  # nor would a stopped keeper
         try:
             while os.waitpid(-1, os.WNOHANG)[0]:
                 pass
         except ChildProcessError:
-            os._exit(0)
+            break
         time.sleep(0.002)
+    if not mark:
+        os._exit(0)
+    looks = 0
+    while looks < marker.EMPTY_LOOKS:
+        looks = 0 if companions_left(end) or marker.strike(mark) else looks + 1
+        time.sleep(0.01)
+    os._exit(1)  # nothing was proved
 
 
-def main(harness: int) -> None:
-    """Become the guard of this harness, and fork its warden."""
+def companions_left(end: float) -> bool:
+    """Whether keepers are still at work; resumes them as long as they have time, for a stopped one hears nothing."""
+    left = marker.companions() if time.monotonic() < end else []
+    for pid in left:
+        quiet(os.kill, pid, signal.SIGCONT)
+    return bool(left)
+
+
+def main(harness: int, adopting: bool = True) -> None:
+    """Become the guard of this harness, and fork its warden.
+
+    ``adopting``: False tests on Linux the mode that does without child-subreapers.
+    """
+    kernel.adopting = adopting
     asked: list[int] = []
     reset_signals()
     listen(lambda number, _frame: asked.append(number))
@@ -48,7 +72,7 @@ def main(harness: int) -> None:
     # The warden holds a descriptor per run; a harness may start it while it has few, and raise its limit later.
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     quiet(resource.setrlimit, resource.RLIMIT_NOFILE, (hard, hard))
-    become_subreaper(b"guard")
+    mark = b"" if become_subreaper(b"guard") else marker.fresh()
     pidfd = quiet(os.pidfd_open, harness)
     if os.getppid() != harness:  # pragma: no cover - it died while we were starting: a test shows it, unmeasured
         os._exit(0)  # the number may be another process's by now
@@ -57,7 +81,8 @@ def main(harness: int) -> None:
     if warden == 0:  # pragma: no cover - the measurement of a fork begins with the next function
         os.close(writer)
         try:
-            Warden(socket.socket(fileno=CHANNEL), reader, [] if pidfd is None else [pidfd], harness, asked).run()
+            pidfds = [] if pidfd is None else [pidfd]
+            Warden(socket.socket(fileno=CHANNEL), reader, pidfds, harness, asked, mark).run()
         finally:
             os._exit(126)
     close_others({writer})
@@ -65,4 +90,4 @@ def main(harness: int) -> None:
         signal.signal(number, lambda number, _frame: quiet(os.kill, warden, number))
     if asked:  # pragma: no cover - a signal that came before those handlers
         quiet(os.kill, warden, signal.SIGTERM)
-    guard(warden)
+    guard(warden, mark)

@@ -15,8 +15,8 @@ import resource
 import signal
 import time
 
-from . import folder, protocol
-from .kernel import become_subreaper, children, close_others, poller, quiet, tell, wakeup
+from . import folder, marker, namespace, protocol
+from .kernel import become_subreaper, children, close_others, name_of, poller, quiet, tell, wakeup
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -72,7 +72,13 @@ def _spawn(files: list[bytes], request: protocol.Request, stdio: Sequence[int]) 
     for file in files:
         try:
             return os.posix_spawn(
-                file, request.argv, request.env, file_actions=actions, setsid=True, setsigmask=(), setsigdef=DEFAULTS
+                file,
+                request.argv,
+                request.env,
+                file_actions=actions,
+                setsid=not request.contained,  # its namespace's first process leads one already
+                setsigmask=(),
+                setsigdef=DEFAULTS,
             )
         except (FileNotFoundError, NotADirectoryError) as error:
             if len(files) == 1:
@@ -116,33 +122,36 @@ def reaped(pid: int) -> bool:
     return quiet(os.waitpid, pid, os.WNOHANG) != (0, 0)
 
 
-def sweep(leader: int, waker: int, deadline: float) -> tuple[int, bool]:
-    """Kill every descendant, reap the leader last: how many were killed, and whether ECHILD proved them gone.
+def sweep(leader: int, waker: int, deadline: float, mark: bytes) -> tuple[int, list[int]]:
+    """Kill every descendant, reap the leader last: how many were killed, and who is left (nobody: ECHILD said so).
 
     Converges although they may go on forking: every orphan re-parents to us, and each round kills all that are ours.
+    With a mark nobody does, and the walks decide.
     """
     seen: set[int] = set()
-    poll, pause, held = poller((waker,)), 1, True
-    while time.monotonic() < deadline:
+    poll, pause, held, looks = poller((waker,)), 1, True, 0
+    while True:
         rest = [pid for pid in children() or () if not (held and pid == leader) and not reaped(pid)]
         seen.update(rest)
         if held:  # pragma: no branch - false only when somebody forked while the leader was reaped
             quiet(os.killpg, leader, KILL)
         for pid in rest:
             quiet(os.kill, pid, KILL)
-        if not rest:
+        looks = 0 if rest or (mark and marker.strike(mark)) else looks + 1
+        if not rest and (not mark or looks >= marker.EMPTY_LOOKS):
             if held:  # pragma: no branch - as above
                 quiet(os.waitpid, leader, 0)
                 held = False
             try:
                 os.waitpid(-1, os.WNOHANG)
             except ChildProcessError:
-                return len(seen), True
+                return len(seen), []
+        if time.monotonic() > deadline:  # what no signal ends: uninterruptible sleep, another user's process
+            return len(seen), rest
         if poll.poll(pause):
             quiet(os.read, waker, 512)
         else:
             pause = min(2 * pause, 50)
-    return len(seen), False  # pragma: no cover - what no signal ends (uninterruptible sleep)
 
 
 def hold(home: bytes) -> bool:
@@ -165,9 +174,11 @@ def hold(home: bytes) -> bool:
 class Keeper:
     """One run, from four descriptors to the last report.  Every way out is ``os._exit``: this is a fork."""
 
-    def __init__(self, ctl: int, stdio: Sequence[int], warden: int, pidfds: Sequence[int], asked: list[int]) -> None:
-        """``asked`` is filled by the signal handler: this process was told to stop."""
-        self.ctl, self.stdio, self.asked = ctl, stdio, asked
+    def __init__(
+        self, ctl: int, stdio: Sequence[int], warden: int, pidfds: Sequence[int], asked: list[int], mark: bytes
+    ) -> None:
+        """``asked`` is filled by the signal handler: this process was told to stop.  ``mark``: see ``marker``."""
+        self.ctl, self.stdio, self.asked, self.mark = ctl, stdio, asked, mark
         asked.clear()
         self.waker, writer = wakeup()
         close_others({ctl, *stdio, warden, *pidfds, self.waker, writer})
@@ -202,22 +213,30 @@ class Keeper:
         """Start the leader and stay until its tree is gone."""
         request, orders = self.request()
         tell(self.ctl, b"B %d %d\n" % (self.adopts, self.watches))
-        if hold(request.home):
-            leader, refusal = start(request, self.stdio)
-        else:
+        if self.mark:
+            request.env[marker.VARIABLE] = self.mark
+        inside = -1
+        if not hold(request.home):
             leader, refusal = 0, b"0 home"
+        elif request.contained:
+            leader, refusal, inside = namespace.start(request, self.stdio, start)
+        else:
+            leader, refusal = start(request, self.stdio)
         for fd in self.stdio:
             os.close(fd)  # or the child's readers would never see the end of its pipes
         tell(self.ctl, b"E %s\n" % refusal if refusal else b"S %d\n" % leader)
         if refusal:
             tell(self.ctl, b"D 1 0\n")
             os._exit(0)
-        tell(self.ctl, b"X %d\n" % self.watch(leader, orders, request.grace))
-        killed, clean = sweep(leader, self.waker, time.monotonic() + SWEEP)
-        tell(self.ctl, b"D %d %d\n" % (clean, killed))
-        if request.home and clean:
+        code = self.watch(leader, orders, request.grace)
+        tell(self.ctl, b"X %d\n" % (namespace.exit_code(inside) if request.contained else code))
+        killed, left = sweep(leader, self.waker, time.monotonic() + SWEEP, self.mark)
+        for pid in left:
+            tell(self.ctl, b"A %d %s\n" % (pid, name_of(pid)))
+        tell(self.ctl, b"D %d %d\n" % (not left and self.adopts, killed))
+        if request.home and not left:
             tell(self.ctl, b"H %d\n" % folder.remove(request.home, request.device, request.inode, patience=2.0))
-        os._exit(0 if clean else 1)
+        os._exit(1 if left else 0)
 
     def watch(self, leader: int, orders: bytes, grace: float) -> int:
         """Obey until the leader has ended; its exit."""
@@ -234,9 +253,9 @@ class Keeper:
             letting_go = letting_go or gone
 
 
-def keep(ctl: int, stdio: Sequence[int], warden: int, pidfds: Sequence[int], asked: list[int]) -> None:
+def keep(ctl: int, stdio: Sequence[int], warden: int, pidfds: Sequence[int], asked: list[int], mark: bytes) -> None:
     """Never returns; anything unforeseen ends the process, and the warden sweeps what it leaves."""
     try:
-        Keeper(ctl, stdio, warden, pidfds, asked).run()
+        Keeper(ctl, stdio, warden, pidfds, asked, mark).run()
     finally:
         os._exit(126)  # pragma: no cover - a fault of ours

@@ -19,9 +19,12 @@ if TYPE_CHECKING:
     T = TypeVar("T")
 
 HANDLED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+_PARENT_DEATH = 1  # PR_SET_PDEATHSIG
 _SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER, linux/prctl.h
 _NAME = 15  # PR_SET_NAME
-_prctl = ctypes.CDLL(None).prctl  # looked up once, before the forks: it takes longer than a fork
+adopting = True  # False: as if there were no child-subreapers, to test the mode that does without (see marker)
+_libc = ctypes.CDLL(None, use_errno=True)
+_prctl = _libc.prctl  # looked up once, before the forks: it takes longer than a fork
 
 
 def quiet(function: Callable[..., T], *args: object) -> T | None:
@@ -38,7 +41,28 @@ def become_subreaper(name: bytes) -> bool:
     The flag is not inherited by fork: each supervisor asks for itself.
     """
     _prctl(_NAME, name, 0, 0, 0)
-    return _prctl(_SUBREAPER, 1, 0, 0, 0) == 0
+    return adopting and _prctl(_SUBREAPER, 1, 0, 0, 0) == 0
+
+
+def die_with_parent() -> None:
+    """SIGKILL for this process when its parent ends, of whatever; its own forks do not inherit that."""
+    _prctl(_PARENT_DEATH, signal.SIGKILL, 0, 0, 0)
+
+
+def unshare(flags: int) -> None:
+    """Like ``os.unshare``, which came with Python 3.12."""
+    _checked(_libc.unshare(flags))
+
+
+def mount(source: bytes, target: bytes, kind: bytes, flags: int) -> None:
+    """Mount a file system."""
+    _checked(_libc.mount(source, target, kind, ctypes.c_ulong(flags), None))
+
+
+def _checked(result: int) -> None:
+    if result != 0:
+        code = ctypes.get_errno()
+        raise OSError(code, os.strerror(code))
 
 
 def tell(channel: int, text: bytes) -> None:
@@ -94,6 +118,15 @@ def close_others(keep: Iterable[int]) -> None:
         os.closerange(low, high)
 
 
+def name_of(pid: int) -> bytes:
+    """What a process calls itself, on one line; empty when it is gone."""
+    try:
+        with open(f"/proc/{pid}/comm", "rb") as file:
+            return b" ".join(file.read().split())
+    except OSError:
+        return b""
+
+
 def parent_of(stat: str) -> int:
     """The parent's pid in a ``/proc/PID/stat`` line, whose second field may hold spaces and parentheses."""
     return int(stat.rpartition(")")[2].split()[1])
@@ -112,18 +145,22 @@ def children() -> list[int] | None:
         return scan(me)
 
 
+def pids() -> list[int]:
+    """Every process that can be seen; empty when none can."""
+    return [int(name) for name in quiet(os.listdir, "/proc") or () if name.isdigit()]
+
+
 def scan(parent: int) -> list[int] | None:
     """The same by reading every process's stat: for a kernel without CONFIG_PROC_CHILDREN."""
-    names = [name for name in quiet(os.listdir, "/proc") or () if name.isdigit()]
     found: list[int] = []
     readable = False
-    for name in names:
+    for pid in pids():
         try:
-            with open(f"/proc/{name}/stat", errors="replace") as file:
+            with open(f"/proc/{pid}/stat", errors="replace") as file:
                 mine = parent_of(file.read()) == parent
         except (OSError, IndexError, ValueError):
             continue
         readable = True
         if mine:
-            found.append(int(name))
+            found.append(pid)
     return found if readable else None

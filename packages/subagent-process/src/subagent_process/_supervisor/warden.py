@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import gc
 import os
+import select
 import signal
 import socket
 import sys
 import time
 
+from . import marker, protocol
 from .keeper import keep
 from .kernel import become_subreaper, children, poller, quiet, tell, wakeup
 
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
 DESCRIPTORS = 4
 ROOM = socket.CMSG_SPACE(4 * DESCRIPTORS) + socket.CMSG_SPACE(12)  # SCM_RIGHTS, SCM_CREDENTIALS
 FLAGS = socket.MSG_CMSG_CLOEXEC | socket.MSG_DONTWAIT
-PATIENCE = 30.0  # s that a stopping warden waits for its keepers before it kills one that hangs
+PATIENCE = 30.0  # s that a keeper gets to end its tree once the harness let go of it, before it is killed
 SWEEP = 5.0  # s after which a killed keeper's tree counts as not proved gone
 
 
@@ -53,55 +55,90 @@ def refusal(fds: Sequence[int], credentials: Sequence[int], expected: Sequence[i
     return b"" if list(credentials) == list(expected) else b"R 1\n"
 
 
+class Run:
+    """One keeper: our copy of its ctl, to say L on and to see the harness let go; its number; the mark of its tree.
+
+    The mark is empty where orphans are adopted.
+    """
+
+    __slots__ = ("ctl", "mark", "number", "overdue")
+
+    def __init__(self, ctl: int, number: bytes, mark: bytes) -> None:
+        self.ctl, self.number, self.mark = ctl, number, mark
+        self.overdue: float | None = None
+
+    def expect_end(self) -> None:
+        """From now on it has to come to its end."""
+        self.overdue = self.overdue or time.monotonic() + PATIENCE
+
+
 class Warden:
     """The loop over one socket, the guard's pipe, the harness's pidfd and this process's signals."""
 
-    def __init__(self, sock: socket.socket, guard: int, pidfds: Sequence[int], harness: int, asked: list[int]) -> None:
-        """``asked`` is filled by the signal handler: this process was told to stop."""
-        self.sock, self.pidfds, self.asked = sock, pidfds, asked
+    def __init__(
+        self,
+        sock: socket.socket,
+        guard: int,
+        pidfds: Sequence[int],
+        harness: int,
+        asked: list[int],
+        mark: bytes,
+    ) -> None:
+        """``asked`` is filled by the signal handler: this process was told to stop.  ``mark``: see ``marker``."""
+        self.sock, self.pidfds, self.asked, self.mark = sock, pidfds, asked, mark
         self.expected = [harness, os.getuid(), os.getgid()]
         become_subreaper(b"warden")
         self.waker, _ = wakeup()
         self.alive, self.alive_writer = os.pipe()  # every keeper sees its end when we die or stop
         self.poll = poller((self.waker, sock.fileno(), guard, *pidfds))
-        self.runs: dict[int, int] = {}  # keeper -> our copy of its ctl, to say L on
-        self.lost: list[int] = []  # ctl of keepers that were killed
+        self.runs: dict[int, Run] = {}  # by the keeper's pid
+        self.lost: list[Run] = []  # whose keepers were killed
+        self.looks = 0  # without anybody left
         self.pause: int | None = None  # ms until the next round of a sweep
         self.overdue = 0.0
-        self.stopping: float | None = None
+        self.stopping = False
 
     def run(self) -> None:
         """Until the harness or the guard is gone, or a signal asks, and every keeper has ended."""
         gc.disable()
         gc.freeze()  # a collection in a keeper would copy our pages
         while True:
-            if self.asked and self.stopping is None:
+            if self.asked and not self.stopping:
                 self.stop()
-            if self.stopping is not None and not self.runs and not self.pause:
+            if self.stopping and not self.runs and not self.pause:
                 os._exit(0)
-            timeout = self.pause or (1000 if self.stopping else None)
-            for fd, _ in self.poll.poll(timeout):
+            expecting = any(run.overdue for run in self.runs.values())
+            for fd, _ in self.poll.poll(self.pause or (1000 if expecting else None)):
                 if fd == self.waker:
                     quiet(os.read, fd, 4096)
+                elif run := next((run for run in self.runs.values() if run.ctl == fd), None):
+                    self.poll.unregister(fd)
+                    run.expect_end()
                 elif fd != self.sock.fileno() or not self.receive():
                     self.asked.append(0)
                     break
-            if self.stopping is not None and time.monotonic() > self.stopping:  # pragma: no cover - takes 30 s
-                for keeper in self.runs:
+            for keeper, run in self.runs.items():
+                if run.overdue and time.monotonic() > run.overdue:
                     quiet(os.kill, keeper, signal.SIGKILL)
             self.reap()
             if self.pause:
                 self.sweep()
 
     def receive(self) -> bool:
-        """Take one run from the socket; False when the harness is gone."""
-        received = quiet(self.sock.recvmsg, 1, ROOM, FLAGS)
+        """Take one message from the socket; False when the harness is gone."""
+        received = quiet(self.sock.recvmsg, protocol.MESSAGE, ROOM, FLAGS)
         if received is None:  # pragma: no cover - nothing there after all, or a reset, behind which comes the end
             return True
         data, ancillary, _, _ = received
         if not data:
             return False
+        kind, number = data[:1], data[1:]
         fds, credentials = unpack(ancillary)
+        if kind == protocol.ABANDON:
+            for keeper, run in self.runs.items():
+                if run.number == number and credentials == self.expected:
+                    quiet(os.kill, keeper, signal.SIGKILL)
+            return True
         reason = refusal(fds, credentials, self.expected)
         if reason:
             if fds:  # pragma: no branch - none at all came when the kernel had none left
@@ -109,48 +146,65 @@ class Warden:
             for fd in fds:
                 os.close(fd)
         else:
-            self.fork(fds[0], fds[1:])
+            self.fork(number, fds[0], fds[1:])
         return True
 
-    def fork(self, ctl: int, stdio: list[int]) -> None:
+    def fork(self, number: bytes, ctl: int, stdio: list[int]) -> None:
+        mark = self.mark and self.mark + b"-" + number
         keeper = quiet(os.fork)
         if keeper == 0:  # pragma: no cover - the measurement of a fork begins with the next function
-            keep(ctl, stdio, self.alive, self.pidfds, self.asked)
+            keep(ctl, stdio, self.alive, self.pidfds, self.asked, mark)
         if keeper is None:  # pragma: no cover - no process left; a scripted warden shows what the harness does
             tell(ctl, b"R 0\n")
             os.close(ctl)
         else:
-            self.runs[keeper] = ctl
+            self.runs[keeper] = Run(ctl, number, mark)
+            self.poll.register(ctl, select.POLLRDHUP)  # the harness let go, or died
         for fd in stdio:
             os.close(fd)
 
     def stop(self) -> None:
         """Take no more runs and let every keeper end its tree politely."""
-        self.stopping = time.monotonic() + PATIENCE
+        self.stopping = True
+        for run in self.runs.values():
+            run.expect_end()
         self.sock.close()
         os.close(self.alive_writer)
         self.poll = poller((self.waker,))
 
     def reap(self) -> None:
-        while (ended := quiet(os.waitpid, -1, os.WNOHANG)) and ended[0]:
-            ctl = self.runs.pop(ended[0], None)
-            if ctl is None:
+        while (ended := quiet(os.waitpid, -1, os.WNOHANG | os.WUNTRACED)) and ended[0]:
+            keeper, status = ended
+            if os.WIFSTOPPED(status):  # a stopped keeper would hear nothing
+                quiet(os.kill, keeper, signal.SIGCONT)
                 continue
-            if ended[1] == 0:
-                os.close(ctl)
+            run = self.runs.pop(keeper, None)
+            if run is None:
+                continue
+            if not run.overdue:
+                self.poll.unregister(run.ctl)
+            if status == 0:
+                os.close(run.ctl)
             else:
-                self.lost.append(ctl)
+                self.lost.append(run)
+                self.looks = 0
                 self.pause, self.overdue = 1, time.monotonic() + SWEEP
 
     def sweep(self) -> None:
-        """One round: a killed keeper's tree is ours now, and so is every child that is no keeper."""
+        """One round: a killed keeper's tree is ours now, and so is every child that is no keeper.
+
+        Where nobody is adopted the marks say who belongs to it, and nothing is proved.
+        """
         known = children()
         rest = [pid for pid in known or () if pid not in self.runs]
         for pid in rest:
             quiet(os.kill, pid, signal.SIGKILL)
-        self.pause = min(2 * (self.pause or 1), 50) if rest else None
-        if not rest or time.monotonic() > self.overdue:
-            for ctl in self.lost:
-                tell(ctl, b"L %d\n" % (known is not None and not rest))
-                os.close(ctl)
+        struck = sum(marker.strike(run.mark) for run in self.lost if run.mark)
+        self.looks = 0 if rest or struck else self.looks + 1
+        done = self.looks >= (marker.EMPTY_LOOKS if self.mark else 1)
+        self.pause = None if done else min(2 * (self.pause or 1), 50)
+        if done or time.monotonic() > self.overdue:
+            for run in self.lost:
+                tell(run.ctl, b"L %d\n" % (done and known is not None and not self.mark))
+                os.close(run.ctl)
             self.lost.clear()

@@ -1,0 +1,148 @@
+"""Helpers that do not answer: whatever holds a keeper up, its tree is ended by somebody else."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import anyio
+import pytest
+from endings import WHOLE, helpers
+
+from subagent_process import Ladder, open_process, run_command
+from subagent_process import _launcher as launcher  # pyright: ignore[reportPrivateUsage]
+from subagent_testing import Family
+
+pytestmark = pytest.mark.anyio
+PATH = {"PATH": "/usr/bin:/bin"}
+QUICK = Ladder(eof=0.05, term=0.05, kill=1)
+
+# A file system that takes its time to deliver the program, and a keeper that hangs for any other reason once it runs.
+SLOW_START = """
+import os, time
+os.posix_spawn
+os.posix_spawn = lambda *_, **__: time.sleep(600)
+"""
+HANGING = """
+import time
+from _supervisor.keeper import Keeper
+Keeper.watch
+Keeper.watch = lambda *_: time.sleep(600)
+"""
+IMPATIENT = """
+from _supervisor import warden
+warden.PATIENCE
+warden.PATIENCE = 0.3
+"""
+
+
+async def nobody_left(warden: int) -> None:
+    """No keeper, and nobody of any tree."""
+    with anyio.fail_after(10):
+        while Path(f"/proc/{warden}/task/{warden}/children").read_text():  # noqa: ASYNC110, ASYNC240
+            await anyio.sleep(0.01)
+
+
+async def warden() -> int:
+    """The pid of the one that takes the next run."""
+    guard = launcher.LAUNCHER.start()[1]
+    with anyio.fail_after(10):
+        while not (words := Path(f"/proc/{guard}/task/{guard}/children").read_text().split()):  # noqa: ASYNC110, ASYNC240
+            await anyio.sleep(0.01)
+    return int(words[0])
+
+
+async def test_a_start_that_hangs_in_the_file_system_can_be_cancelled(fault: Callable[[str], None]) -> None:
+    fault(SLOW_START)
+    pid = await warden()
+    with anyio.move_on_after(0.1) as scope:
+        await open_process(["/bin/cat"], env={}, ladder=QUICK)
+    assert scope.cancelled_caught
+    await nobody_left(pid)
+
+
+async def test_the_warden_does_the_work_of_a_keeper_that_hangs(fault: Callable[[str], None]) -> None:
+    fault(HANGING)
+    with anyio.fail_after(60):
+        async with Family(deaf_leader=True) as family:
+            process = await open_process(family.argv, env={}, ladder=QUICK)
+            await family.grow()
+            report = await process.aclose()
+            assert await family.survivors() == ()
+    assert (report.steps, report.exit, report.clean, report.lost) == ((*WHOLE, "warden"), None, True, True)
+
+
+async def test_a_run_that_was_let_go_is_taken_from_a_keeper_that_hangs(fault: Callable[[str], None]) -> None:
+    fault(HANGING + IMPATIENT)
+    with anyio.fail_after(60):
+        async with Family(deaf_leader=True) as family:
+            process = await open_process(family.argv, env={}, ladder=QUICK)
+            await family.grow()
+            del process
+            assert await family.survivors() == ()
+
+
+async def test_a_warden_that_stops_kills_a_keeper_that_hangs(fault: Callable[[str], None]) -> None:
+    fault(HANGING + IMPATIENT)
+    with anyio.fail_after(60):
+        async with Family(deaf_leader=True) as family, await open_process(family.argv, env={}, ladder=QUICK) as process:
+            await family.grow()
+            os.kill(await warden(), signal.SIGTERM)
+            assert await family.survivors() == ()
+    assert process.report is not None
+    assert (process.report.clean, process.report.lost) == (True, True)
+
+
+async def test_a_keeper_that_is_stopped_again_and_again_ends_its_tree_all_the_same() -> None:
+    with anyio.fail_after(60):
+        async with Family(deaf_leader=True) as family:
+            process = await open_process(family.argv, env={}, ladder=Ladder(eof=0.3, term=0.3, kill=5))
+            await family.grow()
+            keeper = helpers(process)["keeper"]
+
+            async def stop() -> None:
+                while Path(f"/proc/{keeper}").exists():  # noqa: ASYNC240
+                    os.kill(keeper, signal.SIGSTOP)
+                    await anyio.sleep(0.02)
+
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(stop)
+                report = await process.aclose()
+                assert (report.steps, report.clean) == (WHOLE, True)
+                assert await family.survivors() == ()
+                tasks.cancel_scope.cancel()
+
+
+async def test_an_order_about_another_run_ends_nobody() -> None:
+    async with await open_process(["/bin/cat"], env={}, ladder=QUICK) as process:
+        taken = process._taken  # pyright: ignore[reportPrivateUsage]
+        launcher.Taken(taken.sock, taken.guard, taken.number + 1).abandon()
+        await run_command(["/bin/true"], env={}, timeout=20)  # the warden takes one message after the other
+        await process.send_line({"still": "here"})
+        with anyio.fail_after(10):
+            assert await anext(process.messages()) == {"still": "here"}
+
+
+async def test_whom_no_signal_ends_is_named(fault: Callable[[str], None]) -> None:
+    fault(
+        """
+import os
+from _supervisor import keeper, warden
+keeper.SWEEP = warden.SWEEP = 0.2
+kill = os.kill
+os.kill = lambda pid, number: None if number == 9 else kill(pid, number)
+"""
+    )
+    script = "setsid sh -c 'echo {}; exec sleep 60' & read x; exit 3"
+    async with await open_process(["sh", "-c", script], env=PATH, ladder=QUICK) as process:
+        assert await anext(process.messages()) == {}
+    report = process.report
+    assert report is not None
+    found = [re.fullmatch(r"sleep \(([0-9]+)\)", name) for name in report.survivors]
+    for each in found:
+        assert each
+        os.kill(int(each[1]), signal.SIGKILL)
+    assert (len(found), report.exit, report.clean) == (1, 3, False)
