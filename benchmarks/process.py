@@ -82,6 +82,16 @@ async def owned_once() -> tuple[float, float]:
     return first, (time.perf_counter() - began) * 1e3
 
 
+async def held_once() -> tuple[float, float]:
+    """The leader has ended and a relative holds its pipes: from its last word to the exit, and to the proof."""
+    async with await open_process(["/bin/sh", "-c", "sleep 60 & echo x"], env=ENV) as child:
+        await _first_byte(child.stdout)
+        began = time.perf_counter()
+        await child.wait()
+        ended = (time.perf_counter() - began) * 1e3
+    return ended, (time.perf_counter() - began) * 1e3
+
+
 def medians() -> None:
     """Warm children, all in one loop, in turn."""
     rows: dict[str, list[float]] = {}
@@ -94,6 +104,9 @@ def medians() -> None:
                 first, whole = await once()
                 rows.setdefault(f"{name}, first byte", []).append(first)
                 rows.setdefault(f"{name}, to the end", []).append(whole)
+            ended, proved = await held_once()
+            rows.setdefault("owned, pipes held: exit", []).append(ended)
+            rows.setdefault("owned, pipes held: proof", []).append(proved)
 
     anyio.run(main)
     side_by_side("one warm child", "ms", {name: iter(values).__next__ for name, values in rows.items()}, rounds=101)

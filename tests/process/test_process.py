@@ -167,7 +167,7 @@ async def test_a_reader_that_is_active_keeps_its_stream_during_the_shutdown() ->
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(read)
-        await anyio.sleep(0.05)
+        await anyio.wait_all_tasks_blocked()
         await process.aclose()
     assert len(got) == 50_000
 

@@ -218,17 +218,14 @@ async def test_running_out_of_descriptors_is_a_clear_failure_of_those_that_got_n
     assert before.left() == []
 
 
-async def test_a_normal_turn_ends_at_once_although_a_relative_holds_the_pipes() -> None:
-    async def turn() -> float:
-        async with Family("pipe-holder") as family:
-            async with await open_process(family.argv, env={}, ladder=QUICK) as process:
-                await family.grow()
-                family.tell("leader", "exit 0")
-                begun = anyio.current_time()
+async def test_a_normal_turn_ends_although_a_relative_holds_the_pipes() -> None:
+    # How soon is measured in benchmarks/process.py; here the relative would hold them for ever.
+    async with Family("pipe-holder") as family:
+        async with await open_process(family.argv, env={}, ladder=QUICK) as process:
+            await family.grow()
+            family.tell("leader", "exit 0")
+            with anyio.fail_after(10):
                 assert await process.wait() == 0
-                took = anyio.current_time() - begun
-            assert await family.survivors() == ()
-            return took
-
-    with anyio.fail_after(60):
-        assert min([await turn() for _ in range(5)]) < 0.05
+        assert process.report is not None
+        assert process.report.steps == ()
+        assert await family.survivors() == ()
