@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from benchmarks import framing, imports, process, seam
+from benchmarks import framing, imports, peers, process, seam
 
 if __name__ == "__main__":
-    for module in (seam, process, framing, imports):
+    for module in (seam, process, peers, framing, imports):
         module.main()

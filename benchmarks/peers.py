@@ -1,0 +1,105 @@
+"""From spawn to result and closed, on an engine that answers at once, beside what people use today.
+
+The peers are not dependencies of this project; those that are not installed are left out by name:
+`uv run --with mcp --with agent-client-protocol python -m benchmarks.peers`
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import anyio
+
+from benchmarks._measure import side_by_side
+from subagent_process import child_env, open_process
+
+ROUNDS = 51
+ENV = child_env()
+
+
+def engine(answer: dict[str, object]) -> list[str]:
+    """A shell that answers the first line, and ends with its standard input."""
+    return ["/bin/sh", "-c", f"read line; echo '{json.dumps(answer)}'; while read line; do :; done"]
+
+
+PLAIN = engine({"id": 0, "result": {}})
+MCP = engine(
+    {
+        "jsonrpc": "2.0",
+        "id": 1,
+        "result": {"protocolVersion": "2025-06-18", "capabilities": {}, "serverInfo": {"name": "x", "version": "1"}},
+    }
+)
+ACP = engine({"jsonrpc": "2.0", "id": 0, "result": {"protocolVersion": 1}})
+
+
+async def bare() -> None:
+    async with await anyio.open_process(PLAIN, env=ENV, start_new_session=True) as child:
+        assert child.stdin is not None
+        assert child.stdout is not None
+        await child.stdin.send(b'{"id":0}\n')
+        json.loads(await child.stdout.receive())
+        await child.stdin.aclose()
+        await child.wait()
+
+
+async def owned() -> None:
+    async with await open_process(PLAIN, env=ENV) as child:
+        await child.send_line({"id": 0})
+        async for _ in child.messages():
+            break
+    assert child.report is not None
+    assert child.report.clean
+
+
+async def mcp() -> None:
+    import mcp as library  # pyright: ignore[reportMissingImports]  # a peer, not a dependency
+    from mcp.client.stdio import stdio_client  # pyright: ignore
+
+    server: Any = library.StdioServerParameters(command=MCP[0], args=MCP[1:], env=ENV)  # pyright: ignore
+    async with stdio_client(server) as streams, library.ClientSession(*streams) as session:  # pyright: ignore
+        await session.initialize()  # pyright: ignore
+
+
+async def acp() -> None:
+    import acp as library  # pyright: ignore[reportMissingImports]  # a peer, not a dependency
+
+    client: Any = object()
+    async with library.spawn_agent_process(lambda _agent: client, *ACP, env=ENV) as (connection, _process):  # pyright: ignore
+        await connection.initialize(protocol_version=1)  # pyright: ignore
+
+
+PEERS: dict[str, Callable[[], Awaitable[None]]] = {
+    "anyio, bare": bare,
+    "subagent_process": owned,
+    "mcp stdio_client": mcp,
+    "agent-client-protocol": acp,
+}
+
+
+def main() -> None:
+    taken: dict[str, list[float]] = {}
+
+    async def measure() -> None:
+        for name, once in PEERS.items():
+            try:
+                await once()  # warm, and there at all
+                taken[name] = []
+            except ImportError as exc:
+                print(f"left out: {name} ({exc})")
+        for _ in range(ROUNDS):
+            for name, times in taken.items():
+                began = time.perf_counter()
+                await PEERS[name]()
+                times.append((time.perf_counter() - began) * 1e3)
+
+    anyio.run(measure)
+    rows = {name: iter(times).__next__ for name, times in taken.items()}
+    side_by_side("from spawn to result and closed", "ms", rows, rounds=ROUNDS)
+
+
+if __name__ == "__main__":
+    main()
