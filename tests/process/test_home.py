@@ -198,12 +198,12 @@ def test_modes_are_repaired_by_one_who_is_not_root(base: Path) -> None:
         from subagent_process._supervisor import folder
         if os.geteuid() == 0:
             os.chown("{base}", 65534, 65534); os.setgroups([]); os.setgid(65534); os.setuid(65534)
-        os.makedirs("{base}/root/a/b/c"); open("{base}/root/a/b/c/f", "w").close()
-        os.symlink("{base}", "{base}/root/a/l")
+        os.makedirs("{base}/made/a/b/c"); open("{base}/made/a/b/c/f", "w").close()
+        os.symlink("{base}", "{base}/made/a/l")
         for path, mode in (("/a/b/c", 0), ("/a/b", 0o500), ("/a", 0o111), ("", 0o100)):
-            os.chmod("{base}/root" + path, mode)
-        found = os.lstat("{base}/root")
-        print(folder.remove("{base}/root", found.st_dev, found.st_ino, patience=0), os.listdir("{base}"))
+            os.chmod("{base}/made" + path, mode)
+        found = os.lstat("{base}/made")
+        print(folder.remove("{base}/made", found.st_dev, found.st_ino, patience=0), os.listdir("{base}"))
     """)
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=30, check=False)
     assert done.stdout == "True []\n", done.stderr
@@ -283,12 +283,12 @@ def test_a_mount_inside_is_not_entered(base: Path) -> None:
     script = textwrap.dedent(f"""
         import os, sys
         from subagent_process._supervisor import folder
-        os.makedirs("{base}/root/mnt"); os.makedirs("{base}/kept/sub"); open("{base}/kept/sub/file", "w").close()
-        assert os.system("mount --bind {base}/kept {base}/root/mnt") == 0
-        found = os.lstat("{base}/root")
-        gone = folder.remove("{base}/root", found.st_dev, found.st_ino, patience=0)
+        os.makedirs("{base}/made/mnt"); os.makedirs("{base}/kept/sub"); open("{base}/kept/sub/file", "w").close()
+        assert os.system("mount --bind {base}/kept {base}/made/mnt") == 0
+        found = os.lstat("{base}/made")
+        gone = folder.remove("{base}/made", found.st_dev, found.st_ino, patience=0)
         print(gone, os.path.exists("{base}/kept/sub/file"))
-        os.system("umount {base}/root/mnt")
+        os.system("umount {base}/made/mnt")
     """)
     if os.geteuid() != 0:
         pytest.skip("a mount namespace needs root here")
