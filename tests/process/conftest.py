@@ -17,6 +17,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from mutants import booted
 
 from subagent_process import _launcher as launcher  # pyright: ignore[reportPrivateUsage]
+from subagent_process._supervisor import folder
 from subagent_testing import Family
 
 # The supervisors run as `python -I -S`, where coverage cannot start by itself.  When the tests are measured, this boot
@@ -108,3 +109,13 @@ def few_descriptors() -> Iterator[Callable[[int], None]]:
 
     yield leave
     resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@pytest.fixture
+def base(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A short private base: the paths of pytest's own folders are too long for sockets."""
+    path = Path(f"/tmp/sp-{os.getpid():x}-{os.urandom(2).hex()}")
+    path.mkdir(mode=0o700)
+    yield path
+    found = path.lstat()
+    assert folder.remove(str(path), found.st_dev, found.st_ino, patience=5)

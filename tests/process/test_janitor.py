@@ -12,7 +12,6 @@ import signal
 import stat
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -28,16 +27,6 @@ from subagent_process._supervisor import folder
 
 pytestmark = pytest.mark.anyio
 PATH = {"PATH": "/usr/bin:/bin"}
-
-
-@pytest.fixture
-def base(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A short private base: the paths of pytest's own folders are too long for sockets."""
-    path = Path(f"/tmp/sp-{os.getpid():x}-{os.urandom(2).hex()}")
-    path.mkdir(mode=0o700)
-    yield path
-    found = path.lstat()
-    assert folder.remove(str(path), found.st_dev, found.st_ino, patience=5)
 
 
 def leftovers(base: Path) -> list[str]:

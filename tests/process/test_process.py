@@ -11,9 +11,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import anyio
-import anyio.abc
 import anyio.lowlevel
 import pytest
+from talk import python, slurp
 
 from subagent_process import (
     Ladder,
@@ -30,19 +30,6 @@ from subagent_process import _launcher as launcher  # pyright: ignore[reportPriv
 pytestmark = pytest.mark.anyio
 PATH = {"PATH": "/usr/bin:/bin"}
 QUICK = Ladder(eof=0.1, term=0.1, kill=5)
-
-
-def python(script: str) -> list[str]:
-    return [sys.executable, "-I", "-S", "-c", script]
-
-
-async def slurp(stream: anyio.abc.ByteReceiveStream) -> bytes:
-    parts: list[bytes] = []
-    try:
-        while True:
-            parts.append(await stream.receive())
-    except anyio.EndOfStream:
-        return b"".join(parts)
 
 
 def threads() -> int:

@@ -6,13 +6,11 @@ from __future__ import annotations
 import os
 import resource
 import signal
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
-import anyio
-import anyio.abc
 import pytest
+from talk import python, slurp
 
 from subagent_process import _launcher as launcher  # pyright: ignore[reportPrivateUsage]
 from subagent_process import (
@@ -21,19 +19,6 @@ from subagent_process import (
 
 pytestmark = pytest.mark.anyio
 PATH = {"PATH": "/usr/bin:/bin"}
-
-
-def python(script: str) -> list[str]:
-    return [sys.executable, "-I", "-S", "-c", script]
-
-
-async def slurp(stream: anyio.abc.ByteReceiveStream) -> bytes:
-    parts: list[bytes] = []
-    try:
-        while True:
-            parts.append(await stream.receive())
-    except anyio.EndOfStream:
-        return b"".join(parts)
 
 
 async def output(*argv: str | os.PathLike[str], env: dict[str, str] | None = None, **options: object) -> bytes:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 
 import anyio
 import anyio.abc
 import pytest
+from talk import python, slurp
 
 from subagent_process import (
     Ladder,
@@ -19,19 +19,6 @@ from subagent_process import (
 pytestmark = pytest.mark.anyio
 PATH = {"PATH": "/usr/bin:/bin"}
 QUICK = Ladder(eof=0.1, term=0.1, kill=5)
-
-
-def python(script: str) -> list[str]:
-    return [sys.executable, "-I", "-S", "-c", script]
-
-
-async def slurp(stream: anyio.abc.ByteReceiveStream) -> bytes:
-    parts: list[bytes] = []
-    try:
-        while True:
-            parts.append(await stream.receive())
-    except anyio.EndOfStream:
-        return b"".join(parts)
 
 
 ECHO = """
