@@ -4,6 +4,9 @@ The peers are not dependencies of this project; those that are not installed are
 `uv run --with mcp --with agent-client-protocol python -m benchmarks.peers`
 """
 
+# pyright: basic, reportMissingImports=false
+# The peers are not installed where types are checked, so that nothing is known of theirs.
+
 from __future__ import annotations
 
 import json
@@ -56,20 +59,20 @@ async def owned() -> None:
 
 
 async def mcp() -> None:
-    import mcp as library  # pyright: ignore[reportMissingImports]  # a peer, not a dependency
-    from mcp.client.stdio import stdio_client  # pyright: ignore
+    import mcp as library
+    from mcp.client.stdio import stdio_client
 
-    server: Any = library.StdioServerParameters(command=MCP[0], args=MCP[1:], env=ENV)  # pyright: ignore
-    async with stdio_client(server) as streams, library.ClientSession(*streams) as session:  # pyright: ignore
-        await session.initialize()  # pyright: ignore
+    server: Any = library.StdioServerParameters(command=MCP[0], args=MCP[1:], env=ENV)
+    async with stdio_client(server) as streams, library.ClientSession(*streams) as session:
+        await session.initialize()
 
 
 async def acp() -> None:
-    import acp as library  # pyright: ignore[reportMissingImports]  # a peer, not a dependency
+    import acp as library
 
     client: Any = object()
-    async with library.spawn_agent_process(lambda _agent: client, *ACP, env=ENV) as (connection, _process):  # pyright: ignore
-        await connection.initialize(protocol_version=1)  # pyright: ignore
+    async with library.spawn_agent_process(lambda _agent: client, *ACP, env=ENV) as (connection, _process):
+        await connection.initialize(protocol_version=1)
 
 
 PEERS: dict[str, Callable[[], Awaitable[None]]] = {

@@ -119,3 +119,14 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     yield path
     found = path.lstat()
     assert folder.remove(str(path), found.st_dev, found.st_ino, patience=5)
+
+
+@pytest.fixture
+def victim(tmp_path: Path) -> Path:
+    """A folder outside, of which nothing may change."""
+    path = tmp_path / "victim"
+    path.mkdir()
+    (path / "keep.txt").write_text("precious")
+    (path / "keep.txt").chmod(0o640)
+    path.chmod(0o750)
+    return path

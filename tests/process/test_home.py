@@ -16,6 +16,7 @@ from pathlib import Path
 import anyio
 import pytest
 from anyio import to_thread
+from victims import unharmed
 
 from subagent_process import (
     HomeError,
@@ -152,33 +153,13 @@ def _fill(root: Path, victim: Path) -> None:
     os.link(victim / "keep.txt", root / "hard")
 
 
-@pytest.fixture
-def victim(tmp_path: Path) -> Path:
-    """A folder outside, of which nothing may change."""
-    path = tmp_path / "victim"
-    path.mkdir()
-    (path / "keep.txt").write_text("precious")
-    (path / "keep.txt").chmod(0o640)
-    path.chmod(0o750)
-    return path
-
-
-def _unharmed(victim: Path) -> bool:
-    file = victim / "keep.txt"
-    return (
-        file.read_text() == "precious"
-        and stat.S_IMODE(file.stat().st_mode) == 0o640
-        and stat.S_IMODE(victim.stat().st_mode) == 0o750
-    )
-
-
 async def test_modes_are_repaired_and_links_are_not_followed(base: Path, victim: Path) -> None:
     async with throwaway_home("engine", base=base) as home:
         _fill(home.path("engine"), victim)
         home.path("engine").chmod(0o500)
         home.root.chmod(0o500)
     assert list(base.iterdir()) == []
-    assert _unharmed(victim)
+    assert unharmed(victim)
 
 
 def test_modes_are_repaired_by_one_who_is_not_root(base: Path) -> None:
@@ -264,7 +245,7 @@ def test_a_link_in_the_place_of_the_folder_is_refused(base: Path, victim: Path) 
     root.rmdir()
     root.symlink_to(victim)
     assert not folder.remove(str(root), found.st_dev, found.st_ino, patience=0)
-    assert _unharmed(victim)
+    assert unharmed(victim)
     assert folder.remove(str(base / "nope"), 1, 1, patience=0)
 
 

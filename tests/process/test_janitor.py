@@ -9,13 +9,13 @@ import os
 import secrets
 import select
 import signal
-import stat
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from endings import parent
+from victims import unharmed
 
 from subagent_process import (
     HomeError,
@@ -31,26 +31,6 @@ PATH = {"PATH": "/usr/bin:/bin"}
 
 def leftovers(base: Path) -> list[str]:
     return sorted(entry.name for entry in base.iterdir() if entry.name.startswith("subagent-"))
-
-
-@pytest.fixture
-def victim(tmp_path: Path) -> Path:
-    """A folder outside, of which nothing may change."""
-    path = tmp_path / "victim"
-    path.mkdir()
-    (path / "keep.txt").write_text("precious")
-    (path / "keep.txt").chmod(0o640)
-    path.chmod(0o750)
-    return path
-
-
-def _unharmed(victim: Path) -> bool:
-    file = victim / "keep.txt"
-    return (
-        file.read_text() == "precious"
-        and stat.S_IMODE(file.stat().st_mode) == 0o640
-        and stat.S_IMODE(victim.stat().st_mode) == 0o750
-    )
 
 
 CRASH = """
@@ -137,7 +117,7 @@ def test_only_what_is_plainly_ours_is_removed(base: Path, victim: Path) -> None:
     with (locked / ".owner").open() as lock:
         fcntl.flock(lock, fcntl.LOCK_SH)
         assert janitor.clean(str(base)) == ["subagent-dead"]
-    assert _unharmed(victim)
+    assert unharmed(victim)
     assert all((path / "file").exists() for path in (*kept, odd, fifo, locked))
     assert janitor.clean(str(base / "nope")) == []
 
