@@ -13,10 +13,11 @@ ROOT = Path(__file__).parents[2]
 MAY_SEE: dict[str, set[str]] = {
     "subagent_process": set(),
     "subagents": {"subagent_process"},
+    "subagent_codex": {"subagents", "subagent_process"},
     "subagent_local": {"subagents", "subagent_process"},
-    "subagent_testing": {"subagents", "subagent_process", "subagent_local"},
+    "subagent_testing": {"subagents", "subagent_process", "subagent_codex", "subagent_local"},
 }
-HEAVY = {"jsonschema", "httpx", "typer", "rich", "pydantic", "trio", "xllamacpp"}
+HEAVY = {"jsonschema", "httpx", "typer", "rich", "pydantic", "trio", "xllamacpp", "codex_cli_bin"}
 
 
 def sources(package: str) -> list[Path]:

@@ -18,37 +18,49 @@ from .environment import child_env, depth
 from .errors import (
     CommandTimeout,
     HomeError,
+    InvalidAnswer,
     LineTooLong,
+    PeerClosed,
     ProcessError,
     ProcessLost,
+    RpcError,
     SpawnError,
     UnsupportedPlatform,
 )
 from .home import ThrowawayHome, throwaway_home
 from .lines import LineReader, Messages
+from .peer import JsonObject, Peer, PeerCounts
 from .process import OwnedProcess
 from .redaction import redact
 from .removal import Reason, removal_reason
 from .report import Ladder, ShutdownReport
 from .spawn import open_process
 from .tail import StderrTail
+from .toolenv import ToolEnv, tool_env
 
 __all__ = [
     "CommandTimeout",
     "CompletedCommand",
     "HomeError",
+    "InvalidAnswer",
+    "JsonObject",
     "Ladder",
     "LineReader",
     "LineTooLong",
     "Messages",
     "OwnedProcess",
+    "Peer",
+    "PeerClosed",
+    "PeerCounts",
     "ProcessError",
     "ProcessLost",
     "Reason",
+    "RpcError",
     "ShutdownReport",
     "SpawnError",
     "StderrTail",
     "ThrowawayHome",
+    "ToolEnv",
     "UnsupportedPlatform",
     "child_env",
     "depth",
@@ -57,4 +69,5 @@ __all__ = [
     "removal_reason",
     "run_command",
     "throwaway_home",
+    "tool_env",
 ]

@@ -8,6 +8,9 @@
     ├── ProcessLost             its supervisors were killed before they could report how it ended
     ├── CommandTimeout          run_command: the time limit passed, the tree was ended
     ├── LineTooLong             one line of output beyond the limit: size, limit
+    ├── RpcError                a peer answered a request with an error: code, message, data
+    ├── InvalidAnswer           a peer's answer holds neither a result nor an error, or both
+    ├── PeerClosed              a peer has ended, or is no longer heard: exit
     └── HomeError               a throwaway home could not be made: where, why
 
 A mistake of the caller (an empty argv, a NUL character, a negative grace) is a ValueError, raised before anything
@@ -18,13 +21,17 @@ from __future__ import annotations
 
 import errno as _errno
 import os
+from typing import Self
 
 __all__ = [
     "CommandTimeout",
     "HomeError",
+    "InvalidAnswer",
     "LineTooLong",
+    "PeerClosed",
     "ProcessError",
     "ProcessLost",
+    "RpcError",
     "SpawnError",
     "UnsupportedPlatform",
 ]
@@ -106,6 +113,56 @@ class LineTooLong(ProcessError):
             " Raise the limit if such a line is expected."
         )
         self.size, self.limit = size, limit
+
+
+class RpcError(ProcessError):
+    """A request was answered with an error; the answerer of a ``Peer`` raises it too, to answer with one.
+
+    Attributes:
+        code: of JSON-RPC 2.0 section 5.1, or the peer's own.
+        message: the peer's words, redacted.
+        data: what the peer said beside that, any JSON, as it came: not redacted; None when it said nothing.
+    """
+
+    def __init__(self, code: int, message: str, data: object = None, *, method: str | None = None) -> None:
+        """``method`` is what was asked for, for the text; leave it out in an answerer."""
+        super().__init__(f"{'The answer' if method is None else f'The answer to {method}'} is error {code}: {message}")
+        self.code, self.message, self.data = code, message, data
+
+    @classmethod
+    def method_not_found(cls, method: str) -> Self:
+        """What an answerer raises for a method that it does not know: code -32601."""
+        return cls(-32601, f"Method not found: {method}")
+
+
+class InvalidAnswer(ProcessError):
+    """A request was answered with something that is no answer; it counts as answered.
+
+    Attributes:
+        method: what was asked for.
+    """
+
+    def __init__(self, program: str, method: str, answer: str) -> None:
+        """The answer is redacted, and cut."""
+        super().__init__(
+            f"{program} answered {method} with something that is not one result or one error: {answer}"
+            " It does not speak JSON-RPC there: check its version."
+        )
+        self.method = method
+
+
+class PeerClosed(ProcessError):
+    """Nothing that is sent will be answered any more.
+
+    Attributes:
+        program: the peer, as it was started.
+        exit: its exit status, ``-N`` when signal N ended it; None when it has not ended, or that is not known.
+    """
+
+    def __init__(self, program: str, exit: int | None, why: str, undone: str) -> None:  # noqa: A002  # as in the report
+        """``undone`` is what was asked for, ``why`` goes on from the program's name."""
+        super().__init__(f"{program} {why}; {undone} stays without an answer. Its stderr may say more.")
+        self.program, self.exit = program, exit
 
 
 class HomeError(ProcessError):

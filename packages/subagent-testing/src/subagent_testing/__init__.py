@@ -1,4 +1,4 @@
-"""Test kit of subagents: the conformance kit, scripted providers, the process family, and leak checks.
+"""Test kit of subagents: the conformance kit, scripted providers and servers, the process family, and leak checks.
 
     import subagent_testing
 
@@ -13,8 +13,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from subagent_testing import scripted
+    from subagent_testing import responses, scripted
+    from subagent_testing._http import Gate
     from subagent_testing._promise import Promise, Subject
+    from subagent_testing._responses_server import ScriptedResponses
+    from subagent_testing.codex import FakeCodex, FakeRun, Heard, Verdict
     from subagent_testing.conformance import (
         Check,
         Report,
@@ -33,17 +36,24 @@ _HOMES: Final = {
     "BrokenPromise": "errors",
     "BrokenPromises": "errors",
     "Check": "conformance",
+    "FakeCodex": "codex",
+    "FakeRun": "codex",
     "Family": "family",
+    "Gate": "_http",
+    "Heard": "codex",
     "NotApplicable": "errors",
     "Promise": "_promise",
     "Report": "conformance",
     "Scripted": "scripted",
+    "ScriptedResponses": "_responses_server",
     "Snapshot": "leaks",
     "Subject": "_promise",
+    "Verdict": "codex",
     "check_provider": "conformance",
     "check_seam": "conformance",
     "private_temp": "leaks",
     "provider_checks": "conformance",
+    "responses": "",
     "scripted": "",
     "seam_checks": "conformance",
     "seam_subject": "conformance",
@@ -53,17 +63,24 @@ __all__ = [
     "BrokenPromise",
     "BrokenPromises",
     "Check",
+    "FakeCodex",
+    "FakeRun",
     "Family",
+    "Gate",
+    "Heard",
     "NotApplicable",
     "Promise",
     "Report",
     "Scripted",
+    "ScriptedResponses",
     "Snapshot",
     "Subject",
+    "Verdict",
     "check_provider",
     "check_seam",
     "private_temp",
     "provider_checks",
+    "responses",
     "scripted",
     "seam_checks",
     "seam_subject",

@@ -52,6 +52,10 @@ class Link(ABC):
         """The verdict, on the protocol's terminal message and before teardown.  The first one counts."""
 
     @abstractmethod
+    def note(self, text: str) -> None:
+        """One sentence for `Evidence.notes`, also after the verdict; what looks like a secret is taken out."""
+
+    @abstractmethod
     def report(self, report: ShutdownReport) -> None:
         """What ending the child took; it may come after the verdict, and becomes part of the evidence."""
 

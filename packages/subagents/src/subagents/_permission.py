@@ -39,6 +39,8 @@ class PermissionRequest(Wire):
         reason: why, in the engine's words.
         options: the answers that the child takes; by default once or not.
         data: the rest, as plain JSON values.
+        beyond: granting it goes beyond what the configuration allows by itself (leaving a sandbox, writing outside the
+            folder): a callback may do so, `permission="allow"` does not.
     """
 
     title: str
@@ -49,6 +51,7 @@ class PermissionRequest(Wire):
     reason: str = ""
     options: tuple[PermissionOption, ...] = ONCE
     data: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    beyond: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -106,6 +106,15 @@ class Provider(ABC):
         `finish` is an `error`.
         """
 
+    def check(self, task: Task) -> None:  # noqa: B027  # most engines take what the seam takes
+        """Refuse a task that this engine cannot take; `start` calls it once the seam has no objection.
+
+        Synchronous, and looks at nothing but its argument and the configuration.
+
+        Raises:
+            TaskError: it cannot; the message says what can.
+        """
+
     @final
     def start(self, task: Task | str, /, *, permission: Permission | None = None, **fields: Unpack[TaskFields]) -> Run:
         """A run of the task; nothing starts before it is entered.
@@ -121,7 +130,9 @@ class Provider(ABC):
         check_name(self.name)
         if permission is not None and permission not in ("reject", "allow") and not callable(permission):
             raise TaskError(f"permission is 'reject', 'allow' or a callback, not {permission!r}")
-        return Run(self, prepare(task, fields, self.capabilities, self.name), permission or "reject")
+        prepared = prepare(task, fields, self.capabilities, self.name)
+        self.check(prepared)
+        return Run(self, prepared, permission or "reject")
 
     @final
     async def probe(self) -> Probe:

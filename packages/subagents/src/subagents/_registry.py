@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
 GROUP: Final = "subagents.providers"
-KNOWN: Final[Mapping[str, str]] = MappingProxyType({"local": "pip install 'subagent-local[embedded]'"})
+KNOWN: Final[Mapping[str, str]] = MappingProxyType(
+    {"codex": "pip install 'subagent-codex[cli]'", "local": "pip install 'subagent-local[embedded]'"}
+)
 """What to do to get a provider that is not installed."""
 
 

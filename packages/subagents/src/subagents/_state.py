@@ -113,6 +113,8 @@ class RunState(Link):
     async def _answer(self, request: PermissionRequest) -> Choice:
         run = self._run()
         permission = run.permission if run is not None else "reject"
+        if permission == "allow" and request.beyond:
+            return rejected(request, "it goes beyond what the configuration allows: a callback may grant it")
         if not callable(permission):
             return choose(request, permission)
         del run  # the handle must not be held by who waits for its callback
@@ -143,6 +145,9 @@ class RunState(Link):
         if self.verdict is None:
             self.accepted = self.accepted or result.stop_reason != "error"
             self.settle(judge(result, self.task.output_schema, self._edits))
+
+    def note(self, text: str) -> None:
+        self._notes.append(redact(text))
 
     def report(self, report: ShutdownReport) -> None:
         self._report = report

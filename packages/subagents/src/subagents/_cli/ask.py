@@ -74,6 +74,8 @@ def _question(request: PermissionRequest) -> list[Text]:
     # The command and the paths whole: what is allowed must have been seen.
     lines = [Text(f"{request.kind}: {one_line(request.title)}", "bold yellow")]
     lines += [Text(f"  {visible(part)}") for part in (request.command or "", *request.paths) if part]
+    if request.beyond:
+        lines.append(Text("  this goes beyond what the configuration allows by itself", "bold"))
     return [*lines, Text(f"  {visible(request.reason)}", "dim")] if request.reason else lines
 
 

@@ -1,0 +1,277 @@
+"""One task on one app-server, from its start to its end."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import anyio
+import anyio.abc
+
+from subagent_codex._answers import Answers
+from subagent_codex._binary import Binary
+from subagent_codex._home import Home, speaks_about
+from subagent_codex._placeholders import Placeholders
+from subagent_codex._roots import Access, GitRoots, git_roots
+from subagent_codex._session import Session, text_input
+from subagent_codex._settings import (
+    DEFAULT_MODEL,
+    PROFILE,
+    PROVIDER,
+    arguments,
+    own_provider,
+    process_settings,
+    profiled,
+    thread_config,
+)
+from subagent_codex._stderr import EXPECTED, Stderr
+from subagent_codex._turn import Turn
+from subagent_process import (
+    InvalidAnswer,
+    Ladder,
+    OwnedProcess,
+    Peer,
+    PeerClosed,
+    ProcessLost,
+    RpcError,
+    ShutdownReport,
+    child_env,
+    open_process,
+    tool_env,
+)
+from subagents import Evidence, Failure, Link, NoticeEvent, Result, StartError, Task
+
+if TYPE_CHECKING:
+    from subagent_codex.options import CodexOptions
+
+_LAST_WORDS: Final = 0.5  # s for the exit status and the end of stderr, once the process has stopped speaking
+
+
+class Drive:
+    """The parts of one run, and the order in which they are used."""
+
+    def __init__(
+        self, task: Task, link: Link, options: CodexOptions, key: str | None, binary: Binary, home: Home
+    ) -> None:
+        assert isinstance(task.cwd, str)
+        self._task, self._cwd, self._link = task, task.cwd, link
+        self._options, self._key, self._binary, self._home = options, key, binary, home
+        self._over = anyio.Event()  # the turn has ended, or nothing more will come
+        self._turn_ended = anyio.Event()
+        self._turn = Turn(link.emit, accepted=self._accepted, ended=self._ended, cwd=self._cwd)
+        self._gave_up: Failure | None = None
+        self._refused: StartError | PeerClosed | None = None  # turn/start was not taken
+        self._model: str | None = None
+        self._told = False  # what it wrote on its standard error is in the failure
+
+    async def run(self) -> None:
+        """Start, work, end; nothing is left afterwards."""
+        options, home, link = self._options, self._home, self._link
+        tools = await tool_env(self._cwd, home.private, real=options.tool_home == "real")
+        git = GitRoots("none")
+        if options.sandbox == "workspace-write" and options.git_writable is not False:
+            git = git_roots(self._cwd, open_plain=bool(options.git_writable) or profiled(options))
+            if git.reason:
+                link.emit(NoticeEvent(git.reason, "git"))
+        opened = (*options.writable_roots, *tools.writable)
+        filesystem: dict[str, Access] = {**{str(path): "write" for path in opened}, **git.filesystem}
+        self._roots = (self._cwd, *(path for path, access in filesystem.items() if access == "write"))
+        self._params = self._thread_params(tools.variables, filesystem)
+        trust = options.home != "inherit" or not speaks_about(home.codex, self._cwd)
+        settings = process_settings(options, self._cwd, keyed=self._key is not None, trust=trust)
+        strict = [] if options.home == "inherit" else ["--strict-config"]
+        argv = [self._binary.path, "app-server", *strict, *arguments(settings)]
+        ladder = Ladder(eof=options.eof_grace, term=options.term_grace)
+        with Placeholders(*self._roots, active=options.sandbox == "workspace-write"), git.guarded(link.note):
+            process = await open_process(argv, env=self._env(), cwd=home.private.root, ladder=ladder, home=home.private)
+            try:
+                async with process:
+                    await self._speak(process)
+            finally:
+                link.report(process.report or ShutdownReport())
+
+    def _env(self) -> dict[str, str]:
+        home, options = self._home, self._options
+        if options.home == "inherit":
+            found = child_env(set={"CODEX_HOME": str(home.codex)})
+            found.pop("RUST_LOG", None)  # megabytes on its stderr
+            return found
+        found = child_env(minimal=True, home=home.private, set={"CODEX_HOME": str(home.codex)})
+        if self._binary.path_folder is not None:
+            found["PATH"] = _engine_path(self._binary.path_folder, found.get("PATH", os.defpath), home)
+        return found
+
+    def _thread_params(self, tools: Mapping[str, str], filesystem: Mapping[str, Access]) -> dict[str, Any]:
+        options, task = self._options, self._task
+        default = None if options.home == "inherit" else DEFAULT_MODEL
+        found: dict[str, Any] = {
+            "cwd": self._cwd,
+            "approvalPolicy": options.approval_policy,
+            "model": task.model or options.model or default,
+            "config": thread_config(options, key=self._key, tools=tools, filesystem=filesystem),
+        }
+        if not profiled(options):
+            found["sandbox"] = options.sandbox
+        if task.resume is None:
+            found |= {"ephemeral": not self._home.lasts, "experimentalRawEvents": True}
+        if own_provider(options, keyed=self._key is not None):
+            found["modelProvider"] = PROVIDER
+        if task.instructions is not None:
+            found["developerInstructions"] = task.instructions
+        return found
+
+    async def _speak(self, process: OwnedProcess) -> None:
+        options, link = self._options, self._link
+        answers = Answers(
+            link, self._turn, sandbox=options.sandbox, roots=self._roots, network=options.network_access,
+            max_refusals=options.max_refusals, give_up=self._give_up,
+        )  # fmt: skip
+        self._peer = Peer(process, answer=answers.answer, notified=self._notified, envelope=False)
+        self._session = Session(self._peer, timeout=options.ready_timeout)
+        self._stderr, self._process = Stderr(process.stderr, link.emit), process
+        async with anyio.create_task_group() as tasks:
+            # Shielded: the polite end of a cancelled run still needs both.
+            pumps = [self._pump(tasks, self._stderr.run), self._pump(tasks, self._listen)]
+            try:
+                await self._work(tasks)
+            finally:
+                answers.close()
+                with anyio.move_on_after(options.interrupt_grace, shield=True):
+                    await self._stop()
+                if not self._turn.ended and not self._told and (said := await self._stderr.last_words(0)):
+                    link.note(f"codex wrote on its standard error: {said[-1000:]}")
+                for pump in pumps:
+                    pump.cancel()
+                tasks.cancel_scope.cancel()
+
+    def _pump(self, tasks: anyio.abc.TaskGroup, body: Callable[[], Awaitable[object]]) -> anyio.CancelScope:
+        scope = anyio.CancelScope(shield=True)
+
+        async def pumped() -> None:
+            with scope:
+                await body()
+
+        tasks.start_soon(pumped)
+        return scope
+
+    async def _listen(self) -> None:
+        try:
+            await self._peer.run()
+        finally:
+            self._over.set()
+
+    async def _work(self, tasks: anyio.abc.TaskGroup) -> None:
+        task, options, session = self._task, self._options, self._session
+        try:
+            await session.initialize(self._home.codex)
+            if options.base_url is None:
+                await (session.check_account() if self._key is None else session.sign_in(self._key))
+            opened = await session.open_thread(self._params, task.resume)
+        except PeerClosed as closed:
+            raise StartError(await self._exit("launch")) from closed
+        if self._gave_up is not None:
+            raise StartError(self._gave_up)
+        if profiled(options) and _text(opened.get("activePermissionProfile"), "id") != PROFILE:
+            reason = "codex did not take the permission profile of the run, and its sandbox would be another one"
+            raise StartError(Failure("protocol", "start", reason))
+        self._turn.thread = _text(opened.get("thread"), "id")
+        self._model = _text(opened, "model")
+        tasks.start_soon(self._start_turn)
+        tasks.start_soon(self._steer)
+        await self._over.wait()
+        if self._refused is not None and not self._turn.accepted:
+            if isinstance(self._refused, PeerClosed):
+                raise StartError(await self._exit("launch")) from self._refused
+            raise self._refused
+        self._link.finish(await self._verdict())
+
+    async def _start_turn(self) -> None:
+        task, options = self._task, self._options
+        params: dict[str, Any] = {"threadId": self._turn.thread, "input": text_input(task.prompt)}
+        if effort := task.effort or options.effort:
+            params["effort"] = effort
+        if task.output_schema is not None:
+            params["outputSchema"] = task.output_schema
+        try:
+            answer = await self._session.start_turn(params)
+        except (StartError, PeerClosed) as error:
+            self._refused = error
+            if not self._turn.accepted:
+                self._over.set()
+        else:
+            self._turn.begin(_text(answer.get("turn"), "id") or "")
+
+    async def _steer(self) -> None:
+        async for text in self._link.inbox:
+            try:
+                await self._session.steer(self._turn.thread or "", self._turn.id or "", text)
+            except (RpcError, PeerClosed, InvalidAnswer, TimeoutError) as error:
+                self._link.emit(NoticeEvent(f"the message did not reach the turn: {error}", "send", "warning"))
+
+    async def _stop(self) -> None:
+        if self._turn.thread is not None and self._process.returncode is None and not self._turn_ended.is_set():
+            await self._session.stop(self._turn.thread, self._turn.id, self._turn_ended)
+
+    # -- what is told --------------------------------------------------------------------------------------------------
+
+    def _notified(self, method: str, params: dict[str, object]) -> None:
+        if method == "configWarning":
+            summary = str(params.get("summary"))
+            if EXPECTED in summary:
+                return
+            if summary.startswith("Invalid configuration"):
+                reason = f"the configuration in {self._home.codex} is broken, and codex would run without it: "
+                self._give_up(Failure("launch", "start", reason + str(params.get("details") or summary)))
+        self._turn.notified(method, params)
+
+    def _accepted(self) -> None:
+        self._link.ready(session=self._turn.thread, model=self._model)
+
+    def _ended(self) -> None:
+        self._turn_ended.set()
+        self._over.set()
+
+    def _give_up(self, failure: Failure) -> None:
+        self._gave_up = self._gave_up or failure
+        self._over.set()
+
+    async def _verdict(self) -> Result:
+        if self._turn.ended:
+            return self._turn.outcome()
+        failure = self._gave_up or await self._exit("exit")
+        return Result.error(
+            failure, output=self._turn.text, usage=self._turn.usage, evidence=Evidence(notes=self._turn.notes)
+        )
+
+    async def _exit(self, kind: Any) -> Failure:
+        """The failure of a process that has stopped speaking."""
+        code: int | None = None
+        with anyio.move_on_after(_LAST_WORDS), suppress(ProcessLost):
+            code = await self._process.wait()
+        how = "closed its output" if code is None else f"ended with exit code {code}"
+        when = "before its turn was over" if self._turn.accepted else "before it took the task"
+        said = await self._stderr.last_words(_LAST_WORDS)
+        self._told = True
+        words = f"; its last words:\n{said[-3000:]}" if said else ""
+        return Failure(kind, "run" if self._turn.accepted else "start", f"codex {how} {when}{words}", exit_code=code)
+
+
+def _engine_path(tools: Path, path: str, home: Home) -> str:
+    """All that the engine needs: what comes with it, and the system's bwrap, which a kernel may demand (AppArmor).
+
+    It runs lsb_release, getconf, git and others when it finds them, and starts a fifth slower (observed).
+    """
+    if (bwrap := shutil.which("bwrap", path=path)) is None:
+        return str(tools)
+    folder = home.private.path("bin")
+    (folder / "bwrap").symlink_to(os.path.realpath(bwrap))
+    return os.pathsep.join((str(tools), str(folder)))
+
+
+def _text(value: object, name: str) -> str | None:
+    found = value.get(name) if isinstance(value, dict) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    return found if isinstance(found, str) else None  # pyright: ignore[reportUnknownVariableType]

@@ -1,0 +1,153 @@
+"""What is done in the folders of git before a task may write in them, and afterwards.
+
+Before: what has to stay closed has to be there.  The engine closes what is missing by an empty file of its own, and an
+empty ``commondir`` is the end of a repository, also on the host if the engine is killed meanwhile.  So a plain
+repository gets a ``commondir`` that says ``.``, which changes nothing for git (2.39) but how it spells the way there, an
+empty ``hooks`` folder and, where git would read it, an empty ``config.worktree``.
+
+Whoever else uses the same repository, in another process too, holds a lock on that ``commondir``; the last one removes
+it.  A harness that is killed leaves it behind, harmless, and the next run that opens the repository removes it.
+
+Afterwards: under ``writable_roots`` nothing is closed, so the files that lead git to a configuration are put back as
+they were; not ``config`` and ``hooks`` of a plain repository, which are open then.  And nested repositories that the
+task has registered are named.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import secrets
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from subagent_codex._gitlinks import gitlinks
+from subagent_codex._roots import GitRoots, content
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_HERE: Final = b".\n"
+_FILES: Final = ("commondir", "gitdir", "config.worktree")
+_MOST: Final = 1 << 28  # bytes of an index that are looked at
+
+
+class Guard:
+    """The time in which a task may write in folders of git."""
+
+    def __init__(self, roots: GitRoots, tell: Callable[[str], None]) -> None:
+        """`tell` gets a sentence for people for each thing that the task should not have done."""
+        self._plain, self._tell = roots.kind == "plain", tell
+        self._folder = roots.roots[0] if roots.roots else None
+        self._closed = {path.name: path for path in roots.closed}
+
+    def __enter__(self) -> None:
+        """Lay what is missing, remember the rest.
+
+        Raises:
+            OSError: nothing can be written in there.
+        """
+        if self._folder is None:
+            return
+        if self._plain:
+            self._lock = _lay_commondir(self._closed["commondir"])
+            self._closed["hooks"].mkdir(exist_ok=True)
+        self._config_was_missing = False
+        if config := self._closed.get("config.worktree"):
+            with suppress(FileExistsError):
+                config.touch(exist_ok=False)
+                self._config_was_missing = True
+        self._before = {path: content(path) for path in (self._folder / name for name in _FILES)}
+        self._links = self._gitlinks(self._folder)
+
+    def __exit__(self, *_: object) -> None:
+        """Put back, remove what was laid, tell; never raises."""
+        if self._folder is None:
+            return
+        for path, before in self._before.items():
+            if content(path) != before or path.is_symlink():
+                self._put_back(path, before)
+        if new := self._gitlinks(self._folder) - self._links:
+            self._tell(
+                f"the task has registered nested repositories in the index ({', '.join(sorted(new))}): look at their"
+                " configuration before you run git there, which would do what it says"
+            )
+        with suppress(OSError):
+            if self._config_was_missing and not self._closed["config.worktree"].lstat().st_size:
+                self._closed["config.worktree"].unlink()
+        if self._plain:
+            with suppress(OSError):
+                self._closed["hooks"].rmdir()  # fails where there are hooks
+            _take_commondir(self._closed["commondir"], self._lock)
+
+    def _gitlinks(self, folder: Path) -> frozenset[str]:
+        return gitlinks(content(folder / "index", _MOST))
+
+    def _put_back(self, path: Path, before: bytes | None) -> None:
+        try:
+            if before is None:
+                path.unlink()
+            else:
+                _replace(path, before)
+        except OSError as error:
+            how = f"could not be put back: {error.strerror}. Do that before you run git there"
+        else:
+            how = "has been put back"
+        self._tell(
+            f"the task has changed {path}, by which it could lead git on this host to run its commands; it {how}"
+        )
+
+
+def _replace(path: Path, text: bytes) -> None:
+    draft = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
+    fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
+    try:
+        with open(fd, "wb") as file:
+            file.write(text)
+        os.replace(draft, path)
+    except OSError:
+        draft.unlink()
+        raise
+
+
+def _lay_commondir(path: Path) -> int:
+    """Have a ``commondir`` that says ``.``; the descriptor by which it is held.  Git never sees it half-written."""
+    while True:
+        draft = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
+        try:
+            fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+            with open(fd, "wb") as file:
+                file.write(_HERE)
+            with suppress(FileExistsError):
+                os.link(draft, path)
+        finally:
+            with suppress(OSError):
+                draft.unlink()
+        try:
+            held = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        except FileNotFoundError:  # whoever had it has just removed it
+            continue
+        fcntl.flock(held, fcntl.LOCK_SH)
+        if _is(path, held):
+            return held
+        os.close(held)
+
+
+def _take_commondir(path: Path, held: int) -> None:
+    """Remove it, if nobody else holds it."""
+    try:
+        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if _is(path, held):
+            path.unlink()
+    except OSError:
+        pass  # the other one removes it
+    finally:
+        os.close(held)
+
+
+def _is(path: Path, held: int) -> bool:
+    try:
+        return os.path.samestat(path.lstat(), os.fstat(held))
+    except OSError:
+        return False

@@ -1,0 +1,114 @@
+"""CODEX_HOME: a throwaway one, a pinned one, or the person's own."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import tomllib
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import anyio
+
+from subagent_codex.options import CodexOptions
+from subagent_process import ThrowawayHome, child_env, throwaway_home
+from subagents import Failure, Link, NoticeEvent, StartError
+
+_LOCK: Final = ".subagents.lock"
+_LOCK_POLL: Final = (0.02, 0.5)  # s, from the first look to the longest pause
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """Where a run's engine keeps its files.
+
+    Attributes:
+        codex: CODEX_HOME.
+        private: HOME, TMPDIR and the rest, removed after the run; in an inherited home only what tools need.
+        lasts: threads are kept, and can be resumed.
+    """
+
+    codex: Path
+    private: ThrowawayHome
+    lasts: bool
+
+
+@asynccontextmanager
+async def open_home(options: CodexOptions, link: Link) -> AsyncGenerator[Home]:
+    """The home of one run.
+
+    Raises:
+        StartError: a pinned home cannot be made, or there is none to inherit.
+        subagent_process.HomeError: no private folder could be made.
+    """
+    async with throwaway_home("codex", "bin") as private:
+        if options.home == "isolated":
+            yield Home(private.path("codex"), private, lasts=False)
+        elif options.home == "inherit":
+            yield Home(inherited(), private, lasts=True)
+        else:
+            async with _pinned(Path(options.home), link):
+                yield Home(Path(options.home), private, lasts=True)
+
+
+def inherited() -> Path:
+    """The person's CODEX_HOME.
+
+    Raises:
+        StartError: it is not there.
+    """
+    found = child_env(passing=("CODEX_HOME", "HOME"))
+    path = Path(found.get("CODEX_HOME") or Path(found.get("HOME") or "~").expanduser() / ".codex").absolute()
+    if not path.is_dir():
+        raise StartError(
+            Failure("auth", "start", f"there is no Codex home to inherit ({path}): sign in with `codex login` first")
+        )
+    return path
+
+
+def speaks_about(home: Path, cwd: str) -> bool:
+    """Whether the person's own configuration says if the folder is trusted."""
+    try:
+        found = tomllib.loads((home / "config.toml").read_text(encoding="utf-8"))
+        return "trust_level" in found["projects"][cwd]
+    except (OSError, ValueError, LookupError, TypeError):
+        return False
+
+
+@asynccontextmanager
+async def _pinned(path: Path, link: Link) -> AsyncGenerator[None]:
+    descriptor = _made(path)
+    try:
+        await _locked(descriptor, path, link)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _made(path: Path) -> int:
+    """The folder, and its open lock file."""
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return os.open(path / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    except OSError as error:
+        reason = f"the home {path} cannot be used: {error.strerror}; give a folder that can be written in"
+        raise StartError(Failure("launch", "start", reason)) from error
+
+
+async def _locked(descriptor: int, path: Path, link: Link) -> None:
+    pause, longest = _LOCK_POLL
+    told = False
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if not told:
+                link.emit(NoticeEvent(f"waiting for the home {path}, which another run uses", "waiting"))
+                told = True
+            await anyio.sleep(pause)
+            pause = min(pause * 2, longest)
+        else:
+            return

@@ -1,0 +1,117 @@
+"""What the model said in a turn: pieces as they come, and which of the messages is the answer."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Final, TypeAlias
+
+from subagents import TextEvent, ThoughtEvent
+
+Piece: TypeAlias = type[TextEvent] | type[ThoughtEvent]
+
+_FIRST: Final = ("final_answer", "")
+
+
+class Text:
+    """A message or a thought that is being written.
+
+    Attributes:
+        id: of its events.
+    """
+
+    __slots__ = ("_make", "_parts", "id", "parent", "phase")
+
+    def __init__(self, make: Piece, id: str, parent: str | None, phase: str) -> None:  # noqa: A002  # as in the event
+        self._make, self.id, self.parent, self.phase = make, id, parent, phase
+        self._parts: list[str] = []
+
+    def piece(self, delta: str) -> TextEvent | ThoughtEvent:
+        """The event of one more piece."""
+        self._parts.append(delta)
+        return self._make(delta, self.id, self.parent)
+
+    @property
+    def message(self) -> bool:
+        """It is no thought."""
+        return self._make is TextEvent
+
+    @property
+    def whole(self) -> str:
+        """What there is of it."""
+        return "".join(self._parts)
+
+
+class Said:
+    """The texts of a turn."""
+
+    def __init__(self) -> None:
+        self._open: dict[str, Text] = {}
+        self._times: Counter[str] = Counter()  # how often an item of that id was completed
+        self._messages: list[tuple[str, str]] = []  # phase and text of those that may be the answer
+        self._settled = 0  # so many of them belong to responses that are whole
+        self._superseded = ""
+
+    def find(self, item: str) -> Text | None:
+        """The open text of that item."""
+        return self._open.get(item)
+
+    def open(self, make: Piece, item: str, parent: str | None, phase: str = "") -> Text:
+        """A text that begins; one that has begun stays as it is.
+
+        A server that repeats a response may repeat the id of a message: the second one gets an id of its own, for
+        pieces of one id are one message.
+        """
+        found = self._open.get(item)
+        if found is None:
+            times = self._times[item]
+            found = self._open[item] = Text(make, f"{item}~{times + 1}" if times else item, parent, phase)
+        return found
+
+    def close(
+        self, make: Piece, item: str, parent: str | None, whole: str, phase: str
+    ) -> TextEvent | ThoughtEvent | None:
+        """A text that is complete; the event of what was not told of it, if anything was not."""
+        if item not in self._open and self._times[item]:
+            return None  # said again
+        text = self.open(make, item, parent, phase)
+        del self._open[item]
+        self._times[item] += 1
+        told = text.whole
+        if make is TextEvent and text.parent is None:
+            self._messages.append((phase or text.phase, whole or told))
+        if make is ThoughtEvent and told:
+            return None  # its summary is told in parts, which a complete one joins in another way
+        return text.piece(whole[len(told) :]) if len(whole) > len(told) and whole.startswith(told) else None
+
+    def responded(self) -> None:
+        """A response of the model is whole: what it said stays."""
+        self._settled = len(self._messages)
+
+    def retried(self) -> None:
+        """The response under way will be repeated: what came of it is no answer."""
+        partial = [*self._messages[self._settled :], *self._unfinished()]
+        if partial:
+            self._superseded = _chosen(partial)
+        del self._messages[self._settled :]
+        self._open = {item: text for item, text in self._open.items() if text.parent is not None}
+
+    @property
+    def answer(self) -> str:
+        """The text that the rule for the answer finds among the complete messages."""
+        return _chosen(self._messages)
+
+    @property
+    def so_far(self) -> str:
+        """The same with what is not complete, for a turn that does not end by itself."""
+        return _chosen([*self._messages, *self._unfinished()]) or self._superseded
+
+    def _unfinished(self) -> list[tuple[str, str]]:
+        return [(text.phase, text.whole) for text in self._open.values() if text.message and text.parent is None]
+
+
+def _chosen(messages: list[tuple[str, str]]) -> str:
+    for wanted in _FIRST:
+        for phase, text in reversed(messages):
+            if phase == wanted:
+                return text
+    return messages[-1][1] if messages else ""

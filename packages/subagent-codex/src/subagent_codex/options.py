@@ -1,0 +1,161 @@
+"""What a `Codex` can be told: one frozen model, from which names, defaults, errors and help come."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Annotated, Literal, TypeAlias, TypedDict
+from urllib.parse import urlsplit
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, field_validator, model_validator
+
+Sandbox: TypeAlias = Literal["read-only", "workspace-write", "danger-full-access"]
+ApprovalPolicy: TypeAlias = Literal["never", "on-request", "untrusted"]
+HomeKind: TypeAlias = Literal["isolated", "inherit"]
+
+_PLAIN_MODEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,127}")
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+def _absolute(value: object) -> object:
+    """A pinned home or root as an absolute path: the child has another working folder."""
+    if isinstance(value, Path) or (isinstance(value, str) and value not in ("isolated", "inherit")):
+        if not str(value).strip() or "\0" in str(value):
+            raise ValueError("a path is not empty and holds no null character")
+        return Path(value).expanduser().absolute()
+    return value
+
+
+_Folder = Annotated[Path, BeforeValidator(_absolute)]
+_Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+_Limit = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+
+class CodexOptions(BaseModel):
+    """The options of `Codex`. Every time is in seconds, as a float."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+    model: str | None = Field(
+        None, description="the model; by default gpt-5.5, and in an inherited home the one that is configured there"
+    )
+    effort: str | None = Field(None, description="how hard to think, in the model's word (low, medium, high, …)")
+    sandbox: Sandbox = Field("read-only", description="what commands of the task may write, as Codex names it")
+    approval_policy: ApprovalPolicy = Field(
+        "never", description="when Codex asks before it acts; the answer is the run's permission"
+    )
+    home: Annotated[HomeKind | Path, BeforeValidator(_absolute)] = Field(
+        "isolated",
+        description="isolated: a private one for each run; inherit: your own sign-in and settings; a path: that"
+        " CODEX_HOME, made if missing, used by one run at a time, never removed",
+    )
+    tool_home: Literal["private", "real"] = Field(
+        "private",
+        description="HOME of the commands of a task; real shows them everything in yours, tokens in its files included",
+    )
+    api_key: SecretStr | None = Field(None, description="an API key; never in a variable or a file of the child")
+    api_key_env: str | None = Field(None, description="the variable of this process that holds the API key")
+    base_url: str | None = Field(None, description="a Responses API of your own (…/v1) instead of OpenAI's")
+    executable: _Folder | None = Field(None, description="the codex to run; else the bundled one, else that on PATH")
+    writable_roots: tuple[_Folder, ...] = Field((), description="folders that workspace-write may write beside cwd")
+    network_access: bool = Field(False, description="whether commands may use the network under workspace-write")
+    git_writable: bool | None = Field(
+        None,
+        description="whether .git is open under workspace-write, so that a task can commit; by default where its"
+        " configuration and hooks stay closed, which is everywhere but in a plain repository with home=inherit;"
+        " branches, index and history are then the task's to change",
+    )
+    project_instructions: bool = Field(False, description="whether the AGENTS.md of the project is read")
+    web_search: bool = Field(False, description="whether the model may search the web through its provider")
+    max_refusals: int = Field(8, ge=1, description="after so many refused requests a run fails with kind policy")
+    request_max_retries: int = Field(1, ge=0, le=100, description="how often the engine repeats a failed request")
+    stream_max_retries: int = Field(2, ge=0, le=100, description="how often the engine repeats a broken stream")
+    stream_idle_timeout: _Limit = Field(120.0, description="without a word from the model server, for the engine")
+    ready_timeout: _Limit = Field(30.0, description="for each answer of the app-server before the task is accepted")
+    interrupt_grace: _Seconds = Field(2.0, description="for the engine to interrupt the turn and end its commands")
+    eof_grace: _Seconds = Field(1.0, description="from the end of its input to SIGTERM")
+    term_grace: _Seconds = Field(1.0, description="from SIGTERM to SIGKILL")
+
+    @field_validator("model", "effort")
+    @classmethod
+    def _plain(cls, value: str | None) -> str | None:
+        if value is not None:
+            check_model(value)
+        return value
+
+    @field_validator("base_url")
+    @classmethod
+    def _url(cls, value: str | None) -> str | None:
+        if value is None:
+            return None
+        parts = urlsplit(value)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise ValueError("base_url is http://… or https://… with a host")
+        if parts.username or parts.password or parts.query or parts.fragment:
+            raise ValueError("base_url holds no user, password, query or fragment: give the key as api_key")
+        return value.rstrip("/")
+
+    @field_validator("api_key_env")
+    @classmethod
+    def _variable(cls, value: str | None) -> str | None:
+        if value is not None and not _NAME.fullmatch(value):
+            raise ValueError("api_key_env is the name of a variable, not a key")
+        return value
+
+    @field_validator("api_key")
+    @classmethod
+    def _key(cls, value: SecretStr | None) -> SecretStr | None:
+        if value is not None and not re.fullmatch(r"[\x21-\x7e]+", value.get_secret_value()):
+            raise ValueError("an API key is printable ASCII without blanks")
+        return value
+
+    @model_validator(mode="after")
+    def _together(self) -> CodexOptions:
+        if self.api_key is not None and self.api_key_env is not None:
+            raise ValueError("give api_key or api_key_env, not both")
+        if self.sandbox != "workspace-write":
+            for name in ("writable_roots", "network_access", "git_writable"):
+                if getattr(self, name):
+                    raise ValueError(f"{name} needs sandbox='workspace-write'")
+        return self
+
+
+def check_model(value: str) -> None:
+    """Refuse what is no plain name of a model or an effort.
+
+    Raises:
+        ValueError: it is not.
+    """
+    if not _PLAIN_MODEL.fullmatch(value):
+        raise ValueError(
+            f"{value[:80]!r} is no plain name: letters, digits and . _ : / @ + - are allowed, at most 128 characters,"
+            " a letter or digit first"
+        )
+
+
+class CodexFields(TypedDict, total=False):
+    """The options as keywords of `Codex`, for type checkers; `CodexOptions` says what they mean."""
+
+    model: str | None
+    effort: str | None
+    sandbox: Sandbox
+    approval_policy: ApprovalPolicy
+    home: HomeKind | str | Path
+    tool_home: Literal["private", "real"]
+    api_key: str | SecretStr | None
+    api_key_env: str | None
+    base_url: str | None
+    executable: str | Path | None
+    writable_roots: tuple[str | Path, ...]
+    network_access: bool
+    git_writable: bool | None
+    project_instructions: bool
+    web_search: bool
+    max_refusals: int
+    request_max_retries: int
+    stream_max_retries: int
+    stream_idle_timeout: float
+    ready_timeout: float
+    interrupt_grace: float
+    eof_grace: float
+    term_grace: float

@@ -1,0 +1,261 @@
+"""A fake `codex`: a program that speaks the app-server protocol as 0.163.0 does, and follows a script where one is given.
+
+    from subagent_testing import FakeCodex
+
+    with FakeCodex({"turn": [{"ask": "item/fileChange/requestApproval"}, {"message": "done"}]}) as fake:
+        ...  # configure the provider with fake.executable
+        fake.wait_for("turn/start")
+    assert not [v for v in fake.verdicts if v.wrong]
+
+Without a script it answers each turn with one message.  With one it also does what the real one cannot be made to do.
+The steps of a script are listed in `docs/testing.md`.
+
+Trap: whoever lives after the test ends with it, since it holds a socket whose other end is here; close this after what
+is under test has ended.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import selectors
+import shutil
+import socket
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+
+import anyio.to_thread
+
+_PROGRAMS: Final = Path(__file__).parent
+_LONGEST_SOCKET: Final = 100
+"""Bytes that a socket's path may have: 103 on macOS, 107 on Linux."""
+
+_LONGEST_SHEBANG: Final = 250
+"""Bytes of a first line that every kernel reads."""
+
+_PROGRAM: Final = """\
+#!{python} -IS
+import sys
+sys.path.append({folder!r})
+from _fake_codex.program import main
+main({script!r}, {socket!r})
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """Something that a fake told.
+
+    Attributes:
+        what: the method of a message of the client, `answer` for its answers, `noise` for a line that was no message,
+            `EOF` for the end of its pipe, `verdict`, `run` for the start of a process, or a name out of the script.
+        pid: which process.
+        members: `message` for what the client sent; `text` for noise.
+    """
+
+    what: str
+    pid: int
+    members: Mapping[str, Any] = field(repr=False)
+
+    @property
+    def message(self) -> dict[str, Any]:
+        """What the client sent, whole."""
+        return self.members["message"]
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Whether the client's answer to a request had the request's own shape.
+
+    Attributes:
+        method: the request's.
+        answer: the client's message: `{"id": 0, "result": {"decision": "decline"}}`.
+        wrong: what is wrong with it, as `result lacks decision`; empty when nothing is.
+    """
+
+    method: str
+    answer: Mapping[str, Any]
+    wrong: str
+
+
+@dataclass(frozen=True, slots=True)
+class FakeRun:
+    """A process of the fake as it was started.
+
+    Attributes:
+        argv: its own name and its arguments.
+        env: its environment; not in the repr.
+        descriptors: the numbers that were open, without the one to the test.
+    """
+
+    pid: int
+    argv: tuple[str, ...]
+    env: Mapping[str, str] = field(repr=False)
+    cwd: Path
+    umask: int
+    descriptors: tuple[int, ...]
+
+
+class FakeCodex:
+    """A `codex` that follows a script; a plain context manager, at home in any event loop or none.
+
+    Args:
+        script: `{"turn": […], "on": {OCCURRENCE: [[…], […]]}, …}`, as `docs/testing.md` says; plain JSON.
+
+    Attributes:
+        executable: the program, for a provider's configuration.  It may run many times, also at once.
+        heard: all that happened in all its processes, in order.
+
+    Raises:
+        ValueError: this Python's path is too long or has a space, so that no program can start with it.
+    """
+
+    def __init__(self, script: Mapping[str, Any] | None = None) -> None:
+        first = f"#!{sys.executable} -IS"
+        if len(first) > _LONGEST_SHEBANG or " " in sys.executable:
+            raise ValueError(f"no program can name this Python in its first line: {sys.executable}")
+        folder = tempfile.gettempdir()
+        if len(folder) + len("/fc-12345678/socket") > _LONGEST_SOCKET:
+            folder = "/tmp"
+        self._folder = Path(tempfile.mkdtemp(prefix="fc-", dir=folder))
+        self._changed = threading.Condition()
+        self._closed = False
+        self._opened: list[str] = []
+        self._lines: dict[socket.socket, bytes] = {}
+        self.heard: list[Heard] = []
+        path, script_path = str(self._folder / "socket"), self._folder / "script.json"
+        script_path.write_text(json.dumps(script or {}), encoding="utf-8")
+        self.executable = self._folder / "codex"
+        names = {"python": sys.executable, "folder": str(_PROGRAMS), "script": str(script_path), "socket": path}
+        self.executable.write_text(_PROGRAM.format(**names), encoding="utf-8")
+        self.executable.chmod(0o700)
+        self._door = socket.socket(socket.AF_UNIX)
+        self._door.bind(path)
+        self._door.listen(128)
+        self._stop, self._stopped = socket.socketpair()
+        self._thread = threading.Thread(target=self._listen, name=f"fake codex {self._folder.name}", daemon=True)
+        self._thread.start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End whoever still lives, and remove the folder; again is nothing."""
+        with self._changed:
+            if self._closed:
+                return
+            self._closed = True
+            self._changed.notify_all()
+        self._stop.close()
+        self._thread.join()
+        for thing in (self._door, self._stopped, *self._lines):
+            thing.close()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    @property
+    def runs(self) -> Sequence[FakeRun]:
+        """Its processes, `--version` and `login status` included, in the order of their start."""
+        return [
+            FakeRun(
+                pid=each.pid,
+                argv=tuple(each.members["argv"]),
+                env=each.members["env"],
+                cwd=Path(each.members["cwd"]),
+                umask=each.members["umask"],
+                descriptors=tuple(each.members["descriptors"]),
+            )
+            for each in self._all("run")
+        ]
+
+    @property
+    def received(self) -> Sequence[dict[str, Any]]:
+        """What clients sent, requests, notifications and answers, in order."""
+        with self._changed:
+            return [each.message for each in self.heard if "message" in each.members]
+
+    @property
+    def verdicts(self) -> Sequence[Verdict]:
+        """On every answer to a request of the server for which the script waited."""
+        return [Verdict(e.members["method"], e.members["answer"], e.members["wrong"]) for e in self._all("verdict")]
+
+    def open(self, gate: str) -> None:
+        """Let every process go on that waits, or comes to wait, at this gate of the script."""
+        with self._changed:
+            self._opened.append(gate)
+            for line in self._lines:
+                _say(line, gate)
+
+    def wait_for(self, what: str, n: int = 1, *, within: float = 10.0) -> Heard:
+        """Block until this has happened for the n-th time: see `Heard.what`.
+
+        Raises:
+            TimeoutError: it did not within so many seconds, or before the fake was closed; the message lists what did.
+        """
+        with self._changed:
+            self._changed.wait_for(lambda: self._closed or self._count(what) >= n, within)
+            if self._count(what) < n:
+                seen = ", ".join(each.what for each in self.heard[-30:]) or "nothing"
+                raise TimeoutError(f"waited {within:g} s for number {n} of {what!r}; what happened, last: {seen}")
+            return [each for each in self.heard if each.what == what][n - 1]
+
+    async def happened(self, what: str, n: int = 1, *, within: float = 10.0) -> Heard:
+        """`wait_for`, for coroutines; may be cancelled, its thread ends within the bound or when the fake is closed."""
+        return await anyio.to_thread.run_sync(lambda: self.wait_for(what, n, within=within), abandon_on_cancel=True)
+
+    def _all(self, what: str) -> list[Heard]:
+        with self._changed:
+            return [each for each in self.heard if each.what == what]
+
+    def _count(self, what: str) -> int:
+        return sum(each.what == what for each in self.heard)
+
+    def _listen(self) -> None:
+        with selectors.DefaultSelector() as inputs:
+            inputs.register(self._door, selectors.EVENT_READ, self._welcome)
+            inputs.register(self._stopped, selectors.EVENT_READ)
+            while True:
+                for key, _ in inputs.select():
+                    if key.fileobj is self._stopped:
+                        return
+                    take: Callable[[selectors.BaseSelector, Any], None] = key.data
+                    take(inputs, key.fileobj)
+
+    def _welcome(self, inputs: selectors.BaseSelector, door: socket.socket) -> None:
+        line, _ = door.accept()
+        with self._changed:
+            self._lines[line] = b""
+            for gate in self._opened:
+                _say(line, gate)
+        inputs.register(line, selectors.EVENT_READ, self._hear)
+
+    def _hear(self, inputs: selectors.BaseSelector, line: socket.socket) -> None:
+        data = b""
+        with suppress(ConnectionResetError):
+            data = line.recv(1 << 20)
+        with self._changed:
+            *told, self._lines[line] = (self._lines[line] + data).split(b"\n")
+            for each in told:
+                members: dict[str, Any] = json.loads(each)
+                self.heard.append(Heard(members.pop("what"), members.pop("pid"), members))
+            if not data:
+                inputs.unregister(line)
+                del self._lines[line]
+                line.close()
+            self._changed.notify_all()
+
+
+def _say(line: socket.socket, gate: str) -> None:
+    with suppress(OSError):  # it has ended
+        line.sendall(os.fsencode(f"{gate}\n"))

@@ -1,0 +1,287 @@
+"""Before a task may write in folders of git, and after it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from git_kit import git, listing, repository, worktree
+
+from subagent_codex._gitlinks import gitlinks
+from subagent_codex._roots import GitRoots, git_roots
+
+HOLD = """
+import sys
+from subagent_codex._roots import git_roots
+with git_roots(sys.argv[1], open_plain=True).guarded(print):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def told() -> list[str]:
+    """What people are told."""
+    return []
+
+
+@pytest.fixture
+def repo(tmp_path: Path) -> Path:
+    """A plain repository."""
+    return repository(Path(os.path.realpath(tmp_path)) / "repo")
+
+
+@pytest.fixture
+def wt(repo: Path) -> Path:
+    """A linked worktree of it."""
+    return worktree(repo, repo.parent / "wt")
+
+
+def held(repo: Path) -> subprocess.Popen[bytes]:
+    """Another harness with a run in the same repository."""
+    other = subprocess.Popen([sys.executable, "-c", HOLD, str(repo)], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert other.stdout is not None
+    assert other.stdout.readline() == b"held\n"
+    return other
+
+
+def test_what_is_not_opened_is_not_touched(tmp_path: Path, repo: Path, told: list[str]) -> None:
+    before = listing(repo)
+    for roots in (GitRoots("none"), git_roots(repo)):
+        with roots.guarded(told.append):
+            assert listing(repo) == before
+    assert listing(repo) == before
+    assert told == []
+
+
+def test_git_works_as_ever_in_a_guarded_repository_and_nothing_stays(repo: Path, told: list[str]) -> None:
+    git(repo, "config", "extensions.worktreeConfig", "true")
+    for hook in (repo / ".git/hooks").iterdir():
+        hook.unlink()
+    (repo / ".git/hooks").rmdir()
+    before = listing(repo / ".git")
+    roots = git_roots(repo, open_plain=True)
+    with roots.guarded(told.append):
+        assert all(path.exists() for path in roots.closed)  # else the engine would put empty files there
+        assert git(repo, "rev-parse", "--git-dir", "--git-common-dir") == f".git\n{repo}/.git\n"
+        (repo / "a").write_text("a")
+        git(repo, "add", "a")
+        git(repo, "commit", "-q", "-m", "a")
+        git(repo, "worktree", "add", "-q", str(repo.parent / "other"))
+        git(repo.parent / "other", "commit", "-q", "--allow-empty", "-m", "b")
+        assert git(repo, "log", "--format=%s", "--all") == "b\na\nfirst\n"
+        git(repo, "gc", "-q")
+        git(repo, "worktree", "remove", str(repo.parent / "other"))
+        assert git(repo, "fsck") == git(repo, "status", "--short") == ""
+    assert not {"commondir", "hooks", "config.worktree"} & (listing(repo / ".git") - before)
+    assert git(repo, "status", "--short") == ""
+    assert told == []
+
+
+def test_hooks_and_settings_that_were_there_stay(repo: Path, told: list[str]) -> None:
+    git(repo, "config", "extensions.worktreeConfig", "true")
+    git(repo, "config", "--worktree", "a.b", "c")
+    before = listing(repo)
+    with git_roots(repo, open_plain=True).guarded(told.append):
+        pass
+    assert listing(repo) == before
+    assert told == []
+
+
+def test_the_last_of_several_runs_takes_the_pointer_away(repo: Path, told: list[str]) -> None:
+    pointer = repo / ".git/commondir"
+    roots = git_roots(repo, open_plain=True)
+    second = git_roots(repo, open_plain=True).guarded(told.append)
+    with roots.guarded(told.append):
+        second.__enter__()
+        inode = pointer.stat().st_ino
+    assert pointer.stat().st_ino == inode
+    other = held(repo)
+    second.__exit__(None, None, None)
+    assert pointer.stat().st_ino == inode  # another process is in there
+    assert other.communicate(b"", timeout=20) == (b"", None)
+    assert not pointer.exists()
+    assert told == []
+
+
+def test_what_a_killed_harness_left_is_removed_by_the_next_run(repo: Path, told: list[str]) -> None:
+    other = held(repo)
+    other.send_signal(signal.SIGKILL)
+    other.communicate(timeout=20)
+    assert (repo / ".git/commondir").read_text() == ".\n"
+    assert git(repo, "status", "--short") == ""
+    with git_roots(repo, open_plain=True).guarded(told.append):
+        pass
+    assert not (repo / ".git/commondir").exists()
+    assert told == []
+
+
+def test_a_pointer_that_goes_just_before_it_is_taken_hold_of_is_laid_again(
+    repo: Path, told: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last of the others removes it: after we looked for it, and after we opened it."""
+    pointer, link, lock = repo / ".git/commondir", os.link, __import__("fcntl").flock
+    faults = [1, 1]
+
+    def linked(source: Path, target: Path) -> None:
+        link(source, target)
+        if faults[0]:
+            faults[0] = 0
+            pointer.unlink()
+
+    def locked(fd: int, how: int) -> None:
+        if faults[1]:
+            faults[1] = 0
+            pointer.unlink()
+        lock(fd, how)
+
+    monkeypatch.setattr("os.link", linked)
+    monkeypatch.setattr("fcntl.flock", locked)
+    with git_roots(repo, open_plain=True).guarded(told.append):
+        assert pointer.read_text() == ".\n"
+        assert [path.name for path in (repo / ".git").glob("commondir*")] == ["commondir"]
+    assert faults == [0, 0]
+    assert not pointer.exists()
+
+
+def leads_git(admin: Path, evil: Path) -> None:
+    """What a task can do under `writable_roots`: have git of the host read a configuration of the task's."""
+    evil.mkdir()
+    for name in ("objects", "refs", "HEAD"):
+        (evil / name).symlink_to(admin.parents[1] / name)
+    (evil / "config").write_text(f'[core]\n\trepositoryformatversion = 0\n\tfsmonitor = "touch {evil}/ran; false"\n')
+    (admin / "commondir").write_text(str(evil))
+
+
+@pytest.mark.parametrize("guarded", [False, True])
+def test_a_worktree_leads_where_it_led_again(wt: Path, told: list[str], guarded: bool) -> None:
+    admin = wt.parent / "repo/.git/worktrees/wt"
+    roots = git_roots(wt) if guarded else GitRoots("none")
+    with roots.guarded(told.append):
+        leads_git(admin, wt / "evil")
+    git(wt, "status")
+    assert (wt / "evil/ran").exists() is not guarded
+    if guarded:
+        assert told == [
+            f"the task has changed {admin}/commondir, by which it could lead git on this host to run its commands;"
+            " it has been put back"
+        ]
+        assert {path.name for path in admin.glob("commondir*")} == {"commondir"}
+
+
+def as_link(path: Path) -> None:
+    path.unlink()
+    path.symlink_to("elsewhere")
+
+
+def as_same_link(path: Path) -> None:
+    (path.parent / "copy").write_bytes(path.read_bytes())
+    path.unlink()
+    path.symlink_to("copy")
+
+
+def as_nothing(path: Path) -> None:
+    path.unlink()
+
+
+@pytest.mark.parametrize("harm", [as_link, as_same_link, as_nothing])
+def test_whatever_has_become_of_a_pointer_it_is_a_file_again(
+    wt: Path, told: list[str], harm: Callable[[Path], None]
+) -> None:
+    admin = wt.parent / "repo/.git/worktrees/wt"
+    before = {name: (admin / name).read_bytes() for name in ("commondir", "gitdir")}
+    with git_roots(wt).guarded(told.append):
+        for name in before:
+            harm(admin / name)
+    for name, content in before.items():
+        assert not (admin / name).is_symlink()
+        assert (admin / name).read_bytes() == content
+    assert len(told) == 2
+    assert git(wt, "status", "--short") == ""
+
+
+def test_a_configuration_that_the_task_made_for_its_worktree_goes(wt: Path, told: list[str]) -> None:
+    admin = wt.parent / "repo/.git/worktrees/wt"
+    with git_roots(wt).guarded(told.append):
+        (admin / "config.worktree").write_text("[core]\n")
+    assert not (admin / "config.worktree").exists()
+    assert len(told) == 1
+
+
+def test_what_cannot_be_put_back_is_said_and_nothing_raises(wt: Path, told: list[str]) -> None:
+    admin = wt.parent / "repo/.git/worktrees/wt"
+    with git_roots(wt).guarded(told.append):
+        (admin / "commondir").unlink()
+        (admin / "commondir").mkdir()
+    assert len(told) == 1
+    assert "could not be put back: Is a directory. Do that before you run git there" in told[0]
+    assert {path.name for path in admin.glob("commondir*")} == {"commondir"}  # no draft stays
+
+
+def test_a_pointer_that_the_task_changed_in_a_plain_repository_goes(repo: Path, told: list[str]) -> None:
+    pointer = repo / ".git/commondir"
+    with git_roots(repo, open_plain=True).guarded(told.append):
+        pointer.unlink()
+        pointer.write_text("../evil")
+    assert len(told) == 1
+    with git_roots(repo, open_plain=True).guarded(told.append):
+        pass
+    assert not pointer.exists()
+
+
+def nested(repo: Path, name: str) -> None:
+    repository(repo / name)
+    git(repo, "add", name)
+
+
+def test_nested_repositories_that_the_task_registered_are_named(repo: Path, wt: Path, told: list[str]) -> None:
+    nested(repo, "before")
+    with git_roots(repo, open_plain=True).guarded(told.append):
+        nested(repo, "sub")
+        nested(repo, "a\nb")
+    assert told == [
+        "the task has registered nested repositories in the index (a\nb, sub): look at their configuration before"
+        " you run git there, which would do what it says"
+    ]
+    with git_roots(wt).guarded(told.append):
+        nested(wt, "other")
+    assert "(other)" in told[1]
+
+
+@pytest.mark.parametrize("version", [2, 3, 4])
+@pytest.mark.parametrize("hashes", ["sha1", "sha256"])
+def test_every_version_of_the_index_is_read(tmp_path: Path, version: int, hashes: str) -> None:
+    repo = repository(tmp_path / "repo", f"--object-format={hashes}")
+    for name in ("a", "dir/file", "dir/file-with-a-longer-name" + "x" * 200, "z"):
+        (repo / name).parent.mkdir(exist_ok=True)
+        (repo / name).write_text(name)
+    git(repo, "add", ".")
+    fake = "1" * (40 if hashes == "sha1" else 64)
+    for name in ("dir/links/one", "dir/links/two", "ünï"):
+        git(repo, "update-index", "--add", "--cacheinfo", f"160000,{fake},{name}")
+    (repo / "later").touch()
+    if version == 3:
+        git(repo, "add", "--intent-to-add", "later")  # extended flags
+    git(repo, "update-index", "--index-version", str(max(version, 2)))
+    index = (repo / ".git/index").read_bytes()
+    assert index[7] == version
+    assert gitlinks(index) == {"dir/links/one", "dir/links/two", "ünï"}
+    for end in range(0, len(index), 7):  # cut anywhere, it is never an error
+        gitlinks(index[:end])
+
+
+def test_what_is_no_index_names_nothing() -> None:
+    for rubbish in (
+        None,
+        b"",
+        b"DIRC",
+        b"DIRC" + b"\xff" * 40,
+        b"DIRC\0\0\0\2\0\0\0\1" + b"\0\0\xe0\0" * 20,
+        b"x" * 99,
+    ):
+        assert gitlinks(rubbish) == frozenset()
