@@ -1,7 +1,8 @@
-"""From spawn to result and closed, on an engine that answers at once, beside what people use today.
+"""From spawn to the first answer and closed, on an engine that answers at once, beside what people use today.
 
-The peers are not dependencies of this project; those that are not installed are left out by name:
-`uv run --with mcp --with agent-client-protocol python -m benchmarks.peers`
+Each starts the engine, sends what it sends first, reads the answer and closes.  The peers are not dependencies of this
+project; those that are not installed are left out by name: `uv run --with mcp --with agent-client-protocol --with
+claude-agent-sdk --with openai-codex python -m benchmarks.peers`
 """
 
 # pyright: basic, reportMissingImports=false
@@ -10,8 +11,13 @@ The peers are not dependencies of this project; those that are not installed are
 from __future__ import annotations
 
 import json
+import os
+import shutil
+import subprocess
+import tempfile
 import time
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -21,11 +27,14 @@ from subagent_process import child_env, open_process
 
 ROUNDS = 51
 ENV = child_env()
+FOLDER = Path(tempfile.gettempdir(), f"peers-{os.getpid()}")
 
 
-def engine(answer: dict[str, object]) -> list[str]:
-    """A shell that answers the first line, and ends with its standard input."""
-    return ["/bin/sh", "-c", f"read line; echo '{json.dumps(answer)}'; while read line; do :; done"]
+def engine(answer: dict[str, object], word: str = "id") -> list[str]:
+    """A shell that answers the first line, and ends with its stdin.  ID is what the line has under this word."""
+    find = f"""id=${{line#*\\"{word}\\"*\\"}}; id=${{id%%\\"*}}"""
+    say = json.dumps(answer).replace("ID", "'$id'")
+    return ["/bin/sh", "-c", f"read line; {find}; echo '{say}'; while read line; do :; done"]
 
 
 PLAIN = engine({"id": 0, "result": {}})
@@ -37,6 +46,21 @@ MCP = engine(
     }
 )
 ACP = engine({"jsonrpc": "2.0", "id": 0, "result": {"protocolVersion": 1}})
+CODEX = engine({"id": "ID", "result": {"userAgent": "x/1", "serverInfo": {"name": "x", "version": "1"}}})
+CLAUDE = engine(
+    {"type": "control_response", "response": {"subtype": "success", "request_id": "ID", "response": {}}}, "request_id"
+)
+
+
+async def popen() -> None:
+    pipe = subprocess.PIPE
+    with subprocess.Popen(PLAIN, env=ENV, start_new_session=True, stdin=pipe, stdout=pipe, stderr=pipe) as child:  # noqa: ASYNC220
+        assert child.stdin is not None
+        assert child.stdout is not None
+        child.stdin.write(b'{"id":0}\n')
+        child.stdin.flush()
+        json.loads(child.stdout.readline())
+        child.stdin.close()
 
 
 async def bare() -> None:
@@ -75,11 +99,30 @@ async def acp() -> None:
         await connection.initialize(protocol_version=1)
 
 
+async def codex() -> None:
+    from openai_codex.async_client import AsyncCodexClient, CodexConfig
+
+    config: Any = CodexConfig(launch_args_override=tuple(CODEX), env=ENV)
+    async with AsyncCodexClient(config) as client:
+        await client.initialize()
+
+
+async def claude() -> None:
+    import claude_agent_sdk as library
+
+    options: Any = library.ClaudeAgentOptions(cli_path=FOLDER / "claude", env=ENV)
+    async with library.ClaudeSDKClient(options):
+        pass
+
+
 PEERS: dict[str, Callable[[], Awaitable[None]]] = {
+    "Popen": popen,
     "anyio, bare": bare,
     "subagent_process": owned,
     "mcp stdio_client": mcp,
     "agent-client-protocol": acp,
+    "claude-agent-sdk": claude,
+    "openai-codex": codex,
 }
 
 
@@ -99,9 +142,17 @@ def main() -> None:
                 await PEERS[name]()
                 times.append((time.perf_counter() - began) * 1e3)
 
-    anyio.run(measure)
+    # Its client takes a file, and would start it once more, only to ask for its version.
+    os.environ["CLAUDE_AGENT_SDK_SKIP_VERSION_CHECK"] = "1"
+    FOLDER.mkdir(0o700)
+    try:
+        (FOLDER / "claude").write_text(f"#!{CLAUDE[0]}\n{CLAUDE[2]}\n")
+        (FOLDER / "claude").chmod(0o700)
+        anyio.run(measure)
+    finally:
+        shutil.rmtree(FOLDER)
     rows = {name: iter(times).__next__ for name, times in taken.items()}
-    side_by_side("from spawn to result and closed", "ms", rows, rounds=ROUNDS)
+    side_by_side("from spawn to the first answer and closed", "ms", rows, rounds=ROUNDS)
 
 
 if __name__ == "__main__":

@@ -28,6 +28,27 @@ def test_providers_as_json_is_one_array(call: Call) -> None:
     assert "libengine.so.7 is missing" in rows["broken"]["problem"]
 
 
+def test_the_options_of_one_provider_are_a_table_with_what_they_take(call: Call) -> None:
+    done = call("providers", "codex")
+    assert (done.code, done.err) == (0, "")
+    rows = {line.split()[0]: " ".join(line.split()) for line in done.out.splitlines()}
+    assert rows["sandbox"].startswith("sandbox read-only|workspace-write|danger-full-access read-only what commands")
+    assert rows["network_access"].startswith("network_access true|false false whether")
+    assert rows["writable_roots"].startswith("writable_roots [path, …] []")
+
+
+def test_the_options_of_one_provider_as_json_have_their_defaults(call: Call) -> None:
+    rows = {row["name"]: row for row in json.loads(call("providers", "local", "--json").out)}
+    assert (rows["context"]["values"], rows["context"]["default"]) == ("integer", 8192)
+    assert "tokens of the window" in rows["context"]["help"]
+
+
+def test_the_options_of_what_is_not_there_or_has_none_are_said_to_be_none(call: Call) -> None:
+    assert "no provider named 'zzz'" in call("providers", "zzz").err
+    assert call("providers", "zzz").code == 2
+    assert "has no options" in call("providers", "plain").err
+
+
 def test_without_any_provider_it_says_how_to_get_one(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.path", [])
     done = call("providers")

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -74,7 +77,7 @@ def test_git_works_as_ever_in_a_guarded_repository_and_nothing_stays(repo: Path,
         git(repo, "commit", "-q", "-m", "a")
         git(repo, "worktree", "add", "-q", str(repo.parent / "other"))
         git(repo.parent / "other", "commit", "-q", "--allow-empty", "-m", "b")
-        assert git(repo, "log", "--format=%s", "--all") == "b\na\nfirst\n"
+        assert sorted(git(repo, "log", "--format=%s", "--all").split()) == ["a", "b", "first"]
         git(repo, "gc", "-q")
         git(repo, "worktree", "remove", str(repo.parent / "other"))
         assert git(repo, "fsck") == git(repo, "status", "--short") == ""
@@ -91,6 +94,29 @@ def test_hooks_and_settings_that_were_there_stay(repo: Path, told: list[str]) ->
         pass
     assert listing(repo) == before
     assert told == []
+
+
+def test_hooks_that_are_a_file_stay_one(repo: Path, told: list[str]) -> None:
+    shutil.rmtree(repo / ".git/hooks")
+    (repo / ".git/hooks").touch()  # some people turn hooks off like this, and engines leave it
+    with git_roots(repo, open_plain=True).guarded(told.append):
+        assert git(repo, "commit", "-q", "--allow-empty", "-m", "x") == ""
+    assert (repo / ".git/hooks").is_file()
+    assert told == []
+
+
+def test_a_folder_that_cannot_be_laid_leaves_nothing(
+    repo: Path, told: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(path: Path) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device", str(path))
+
+    before, descriptors = listing(repo), len(os.listdir("/proc/self/fd"))
+    monkeypatch.setattr(Path, "mkdir", full)
+    with pytest.raises(OSError, match="No space left"):
+        git_roots(repo, open_plain=True).guarded(told.append).__enter__()
+    assert listing(repo) == before
+    assert len(os.listdir("/proc/self/fd")) == descriptors
 
 
 def test_the_last_of_several_runs_takes_the_pointer_away(repo: Path, told: list[str]) -> None:
@@ -125,7 +151,7 @@ def test_a_pointer_that_goes_just_before_it_is_taken_hold_of_is_laid_again(
     repo: Path, told: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The last of the others removes it: after we looked for it, and after we opened it."""
-    pointer, link, lock = repo / ".git/commondir", os.link, __import__("fcntl").flock
+    pointer, link, lock = repo / ".git/commondir", os.link, fcntl.flock
     faults = [1, 1]
 
     def linked(source: Path, target: Path) -> None:
@@ -147,6 +173,28 @@ def test_a_pointer_that_goes_just_before_it_is_taken_hold_of_is_laid_again(
         assert [path.name for path in (repo / ".git").glob("commondir*")] == ["commondir"]
     assert faults == [0, 0]
     assert not pointer.exists()
+
+
+def test_a_task_that_holds_the_pointer_stops_nobody(repo: Path, told: list[str]) -> None:
+    pointer = repo / ".git/commondir"
+    pointer.write_text(".\n")
+    inode = pointer.stat().st_ino
+    with pointer.open() as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        with git_roots(repo, open_plain=True).guarded(told.append):
+            assert pointer.stat().st_ino == inode
+        assert pointer.stat().st_ino == inode
+    with git_roots(repo, open_plain=True).guarded(told.append):
+        pass
+    assert not pointer.exists()
+    assert told == []
+
+
+def test_a_pointer_that_never_stays_is_an_error(repo: Path, told: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.link", lambda _source, _target: None)  # pyright: ignore[reportUnknownArgumentType, reportUnknownLambdaType]
+    with pytest.raises(BlockingIOError, match="it goes as often as it is made"):
+        git_roots(repo, open_plain=True).guarded(told.append).__enter__()
+    assert list((repo / ".git").glob("commondir*")) == []
 
 
 def leads_git(admin: Path, evil: Path) -> None:
@@ -205,11 +253,19 @@ def test_whatever_has_become_of_a_pointer_it_is_a_file_again(
     assert git(wt, "status", "--short") == ""
 
 
-def test_a_configuration_that_the_task_made_for_its_worktree_goes(wt: Path, told: list[str]) -> None:
-    admin = wt.parent / "repo/.git/worktrees/wt"
+@pytest.mark.parametrize("how", ["file", "large file", "link", "pipe"])
+def test_a_configuration_that_the_task_made_for_its_worktree_goes(wt: Path, told: list[str], how: str) -> None:
+    config = wt.parent / "repo/.git/worktrees/wt/config.worktree"
     with git_roots(wt).guarded(told.append):
-        (admin / "config.worktree").write_text("[core]\n")
-    assert not (admin / "config.worktree").exists()
+        match how:
+            case "link":
+                (wt / "evil").write_text("[core]\n")
+                config.symlink_to(wt / "evil")
+            case "pipe":
+                os.mkfifo(config)
+            case _:
+                config.write_text("[core]\n" * (1 if how == "file" else 10_000))
+    assert not os.path.lexists(config)
     assert len(told) == 1
 
 
@@ -264,9 +320,11 @@ def test_every_version_of_the_index_is_read(tmp_path: Path, version: int, hashes
     fake = "1" * (40 if hashes == "sha1" else 64)
     for name in ("dir/links/one", "dir/links/two", "ünï"):
         git(repo, "update-index", "--add", "--cacheinfo", f"160000,{fake},{name}")
-    (repo / "later").touch()
+    later = ["b" * length for length in range(1, 9)]  # of each remainder by 8
+    for name in later:
+        (repo / name).touch()
     if version == 3:
-        git(repo, "add", "--intent-to-add", "later")  # extended flags
+        git(repo, "add", "--intent-to-add", *later)  # extended flags
     git(repo, "update-index", "--index-version", str(max(version, 2)))
     index = (repo / ".git/index").read_bytes()
     assert index[7] == version

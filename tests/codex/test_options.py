@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +40,7 @@ from subagents import TaskError, Unsupported
     ],
 )
 def test_a_wrong_option_says_what_is_allowed(options: dict[str, Any], told: str) -> None:
-    with pytest.raises(ValidationError, match=".") as caught:
+    with pytest.raises(ValidationError) as caught:
         Codex(**options)
     assert told in str(caught.value)
 
@@ -78,9 +79,8 @@ def test_only_a_home_that_lasts_can_resume() -> None:
     ],
 )
 def test_a_wrong_task_is_refused_by_start_and_nothing_was_started(fields: dict[str, Any], told: str) -> None:
-    with pytest.raises(TaskError, match=".") as caught:
+    with pytest.raises(TaskError, match=re.escape(told)):
         Codex().start(fields.pop("prompt", "x"), **fields)
-    assert told in str(caught.value)
 
 
 def test_a_prompt_of_the_longest_length_is_taken() -> None:

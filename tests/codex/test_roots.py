@@ -109,6 +109,14 @@ def test_nothing_is_opened_through_a_link(base: Path, what: str) -> None:
     assert "is a link" in reason or "is no file that can be read" in reason
 
 
+def test_a_linked_pointer_is_not_taken_for_nothing(base: Path) -> None:
+    repo = repository(base / "repo")
+    wt = worktree(repo, base / "wt")
+    (repo / "sub").mkdir()
+    (repo / "sub/.git").symlink_to(wt / ".git")  # git would follow it
+    assert f"{repo}/sub/.git is a link" in refusal(repo / "sub")
+
+
 def test_a_configuration_that_includes_another_file_is_not_opened(base: Path) -> None:
     repo = repository(base / "repo")
     git(repo, "config", "include.path", "more")

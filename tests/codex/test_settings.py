@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import SecretStr
 
 from subagent_codex import CodexOptions
 from subagent_codex._settings import arguments, process_settings, thread_config, toml
@@ -77,20 +78,33 @@ def test_a_key_of_ours_is_kept_in_memory_and_a_sign_in_of_theirs_is_found(
 
 
 def test_no_key_is_among_the_arguments_and_only_a_provider_of_ones_own_gets_it_in_the_thread() -> None:
-    options = CodexOptions(api_key="sk-canary-1", base_url="http://127.0.0.1:1/v1")  # pyright: ignore[reportArgumentType]
+    options = CodexOptions(api_key=SecretStr("sk-canary-1"), base_url="http://127.0.0.1:1/v1")
     assert not any("canary" in text for text in arguments(process_settings(options, "/w", keyed=True, trust=True)))
-    found = thread_config(options, key="sk-canary-1", tools={}, roots=[])
+    found = thread_config(options, key="sk-canary-1", tools={}, filesystem={})
     assert found["model_providers"]["subagents"]["experimental_bearer_token"] == "sk-canary-1"
-    plain = CodexOptions(api_key="sk-canary-1")  # pyright: ignore[reportArgumentType]
-    assert "canary" not in str(thread_config(plain, key="sk-canary-1", tools={}, roots=[]))
+    plain = CodexOptions(api_key=SecretStr("sk-canary-1"))
+    assert "canary" not in str(thread_config(plain, key="sk-canary-1", tools={}, filesystem={}))
 
 
-def test_tmp_is_closed_to_a_task_because_the_homes_of_all_runs_lie_there() -> None:
-    found = thread_config(CodexOptions(sandbox="workspace-write"), key=None, tools={"A": "b"}, roots=["/r"])
-    assert found["sandbox_workspace_write"] == {
-        "writable_roots": ["/r"],
-        "network_access": False,
-        "exclude_slash_tmp": True,
-        "exclude_tmpdir_env_var": True,
+def test_the_sandbox_is_a_profile_that_closes_tmp_because_the_homes_of_all_runs_lie_there() -> None:
+    options = CodexOptions(sandbox="workspace-write")
+    found = thread_config(options, key=None, tools={"A": "b"}, filesystem={"/r": "write", "/r/x": "read"})
+    assert found == {
+        "default_permissions": "subagents",
+        "permissions": {
+            "subagents": {
+                "extends": ":workspace",
+                "filesystem": {":slash_tmp": "read", ":tmpdir": "read", "/r": "write", "/r/x": "read"},
+                "network": {"enabled": False},
+            }
+        },
+        "shell_environment_policy": {"inherit": "none", "set": {"A": "b"}},
     }
-    assert found["shell_environment_policy"] == {"inherit": "none", "set": {"A": "b"}}
+
+
+def test_in_the_persons_home_a_profile_would_lose_to_their_sandbox_mode() -> None:
+    options = CodexOptions(home="inherit", sandbox="workspace-write", network_access=True)
+    found = thread_config(options, key=None, tools={"A": "b"}, filesystem={"/r": "write", "/r/x": "read"})
+    assert found == {
+        "sandbox_workspace_write": {"writable_roots": ["/r"], "network_access": True, "exclude_slash_tmp": True}
+    }

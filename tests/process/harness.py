@@ -1,8 +1,9 @@
-"""A program that holds a run, in every kind of surroundings, and comes to a bad end, or does what the table says.
+"""A program that holds runs, in every kind of surroundings: they end as the table says, or it comes to a bad end.
 
-usage: harness.py JSON      {"context", "ending", "argv", "deaf", "mutant"}
+usage: harness.py JSON      {"context", "containment", "mutant"}
 
-Says `{"up": PID, "guard": PID}` when its child runs, waits for a line, does what its ending says, and reports.
+Reads orders, `{"ending", "argv"}` on a line each; says `{"up": PID, "guard": PID}` when the child runs, waits for a
+line, does what the ending says, and reports.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager, nullcontext, suppress
 from dataclasses import asdict
 from functools import partial
 from typing import Any
@@ -26,13 +28,12 @@ import anyio.to_thread
 import mutants
 from endings import ENDINGS, LADDER, Run, helpers
 
+from subagent_process import Ladder, open_process, run_command
 from subagent_process import _launcher as launcher  # pyright: ignore[reportPrivateUsage]
-from subagent_process import open_process, run_command
 
 ORDER: dict[str, Any] = json.loads(sys.argv[1])
-CONTEXT, ENDING = ORDER["context"], ORDER["ending"]
+CONTEXT = ORDER["context"]
 kept: list[Run] = []
-over = threading.Event()
 
 
 def say(**words: object) -> None:
@@ -41,6 +42,10 @@ def say(**words: object) -> None:
 
 async def hear() -> str:
     return await anyio.to_thread.run_sync(sys.stdin.readline)
+
+
+async def open_run(argv: list[str], ladder: Ladder) -> Run:
+    return Run(await open_process(argv, env={}, ladder=ladder, containment=ORDER["containment"]))
 
 
 # --- endings that only a program of its own can come to -------------------------------------------------------------
@@ -118,8 +123,6 @@ BAD: dict[str, Callable[[Run], Awaitable[None]]] = {
     "hold": hold,
     "stopped-keeper": strike(signal.SIGSTOP, "keeper"),
     "dead-keeper": strike(signal.SIGKILL, "keeper"),
-    "dead-warden": strike(signal.SIGKILL, "warden"),
-    "dead-guard": strike(signal.SIGKILL, "guard"),
     "dead-keeper-and-warden": strike(signal.SIGKILL, "keeper", "warden"),
     "drop-while-held": drop_while_held,
 }
@@ -128,11 +131,10 @@ BAD: dict[str, Callable[[Run], Awaitable[None]]] = {
 # --- what goes on around ------------------------------------------------------------------------------------------
 
 
-async def start_and(steps: int) -> None:
+async def start_and(steps: int, argv: list[str]) -> None:
     """End in the middle of a start: after so many rounds of the loop."""
-    say(up=os.getpid(), guard=launcher.LAUNCHER.guard)
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(partial(open_process, ORDER["argv"], env={}, ladder=LADDER))
+        tasks.start_soon(open_run, argv, LADDER)
         for _ in range(steps):
             await anyio.lowlevel.checkpoint()
         os._exit(3)
@@ -140,27 +142,51 @@ async def start_and(steps: int) -> None:
 
 async def main() -> None:
     await run_command(["/bin/true"], env={}, timeout=20)
-    if ENDING.startswith("in-start-"):
-        await start_and(int(ENDING.rpartition("-")[2]))
-    known = ENDINGS.get(ENDING)
-    run = Run(await open_process(ORDER["argv"], env={}, ladder=known.ladder if known else LADDER))
-    process = run.process if known and ENDING != "drop" else None
-    say(up=os.getpid(), guard=launcher.LAUNCHER.guard)
-    await hear()  # until the test has met the relatives
-    await (known.act if known else BAD[ENDING])(run)
-    if ENDING == "drop":
-        say(dropped=True)
-        await hear()
-    if process:
-        say(report=asdict(process.report) if process.report else None)
+    say(ready=os.getpid())
+    while line := await hear():
+        order = json.loads(line)
+        if not await obey(order["ending"], order["argv"]):
+            return
 
 
-async def bystander() -> None:
-    """A run in another loop, which is none the wiser."""
-    async with await open_process(["/bin/cat"], env={}) as process:
-        await anyio.to_thread.run_sync(over.wait)
-        await process.send_line({"still": "here"})
-        say(bystander=await anext(process.messages()))
+async def obey(name: str, argv: list[str]) -> bool:
+    """One run to its end; whether there may be another one."""
+    if name.startswith("in-start-"):
+        say(up=os.getpid(), guard=launcher.LAUNCHER.start()[1].pid)
+        await start_and(int(name.rpartition("-")[2]), argv)
+    ending = ENDINGS.get(name)
+    run = await open_run(argv, ending.ladder if ending else LADDER)
+    process = run.process if ending and name != "drop" else None
+    async with bystander() if CONTEXT == "two-loops" else nullcontext() as other:
+        say(up=os.getpid(), guard=launcher.LAUNCHER.guard.pid)
+        await hear()  # until the test has met the relatives
+        await (ending.act if ending else BAD[name])(run)
+    if ending:
+        report = asdict(process.report) if process and process.report else None
+        say(report=report, bystander=other)
+    return ending is not None
+
+
+@asynccontextmanager
+async def bystander() -> AsyncGenerator[list[object]]:
+    """A run in another loop, of another kind, which is none the wiser: the list then holds what its child said."""
+    up, over, said = threading.Event(), threading.Event(), list[object]()
+
+    async def other() -> None:
+        async with await open_process(["/bin/cat"], env={}) as process:
+            up.set()
+            await anyio.to_thread.run_sync(over.wait)
+            with suppress(
+                anyio.BrokenResourceError, StopAsyncIteration
+            ):  # it may have shared the warden that was killed
+                await process.send_line({"still": "here"})
+                said.append(await anext(process.messages()))
+
+    thread = in_a_thread("asyncio", other)
+    await anyio.to_thread.run_sync(up.wait)
+    yield said
+    over.set()
+    await anyio.to_thread.run_sync(thread.join)
 
 
 def in_a_thread(backend: str, work: Callable[[], Awaitable[None]]) -> threading.Thread:
@@ -179,10 +205,7 @@ def around() -> None:
         case "thread":
             in_a_thread("asyncio", main).join()
         case "two-loops":
-            other = in_a_thread("asyncio", bystander)
             in_a_thread("trio", main).join()
-            over.set()
-            other.join()
         case "forked":
             anyio.run(partial(run_command, ["/bin/true"], env={}, timeout=20))
             if (child := os.fork()) == 0:

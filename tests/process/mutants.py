@@ -7,6 +7,7 @@ loudly when what it breaks is no longer there.
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable
+from pathlib import Path
 from socket import socket
 
 from subagent_process import _control as control  # pyright: ignore[reportPrivateUsage]
@@ -74,10 +75,21 @@ def _no_adoption() -> None:
     launcher.adopting = False
 
 
+def _macintosh() -> None:
+    """The supervisors are to find themselves on macOS too; `macintosh.py` has started this harness there."""
+    begin, text = "from _supervisor.guard import main", launcher._BOOT  # pyright: ignore[reportPrivateUsage]
+    where = str(Path(__file__).parent)
+    pretend = f"sys.path.append({where!r})\nimport macintosh\nmacintosh.pretend(sys.argv[1] + '/_supervisor')\n"
+    assert begin in text
+    launcher._BOOT = text.replace(begin, pretend + begin)  # pyright: ignore[reportPrivateUsage]
+
+
 HARNESS: dict[str, Callable[[], None]] = {
     "close instead of shutdown": _close_only,
     "no tie to the loop": _untied,
-    "no adoption": _no_adoption,  # no fault: the mode for systems without child-subreapers
+    # No faults: the mode for systems without child-subreapers, and what macOS lacks besides.
+    "no adoption": _no_adoption,
+    "macintosh": _macintosh,
 }
 
 

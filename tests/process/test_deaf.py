@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
+import shutil
 import signal
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Generator
+from functools import partial
 from pathlib import Path
 
 import anyio
@@ -20,12 +24,7 @@ pytestmark = pytest.mark.anyio
 PATH = {"PATH": "/usr/bin:/bin"}
 QUICK = Ladder(eof=0.05, term=0.05, kill=1)
 
-# A file system that takes its time to deliver the program, and a keeper that hangs for any other reason once it runs.
-SLOW_START = """
-import os, time
-os.posix_spawn
-os.posix_spawn = lambda *_, **__: time.sleep(600)
-"""
+# A keeper that hangs once its child runs, for whatever reason.
 HANGING = """
 import time
 from _supervisor.keeper import Keeper
@@ -46,21 +45,40 @@ async def nobody_left(warden: int) -> None:
             await anyio.sleep(0.01)
 
 
-async def warden() -> int:
-    """The pid of the one that takes the next run."""
-    guard = launcher.LAUNCHER.start()[1]
+async def child_of(pid: int) -> int:
+    """Its first, once there is one."""
     with anyio.fail_after(10):
-        while not (words := Path(f"/proc/{guard}/task/{guard}/children").read_text().split()):  # noqa: ASYNC110, ASYNC240
+        while not (words := Path(f"/proc/{pid}/task/{pid}/children").read_text().split()):  # noqa: ASYNC110, ASYNC240
             await anyio.sleep(0.01)
     return int(words[0])
 
 
-async def test_a_start_that_hangs_in_the_file_system_can_be_cancelled(fault: Callable[[str], None]) -> None:
-    fault(SLOW_START)
+async def warden() -> int:
+    """The pid of the one that takes the next run."""
+    return await child_of(launcher.LAUNCHER.start()[1].pid)
+
+
+@pytest.fixture
+def slow_program() -> Generator[str]:
+    """A program that nobody can start before the end of the test: its file is under a lease, and we do not let go.
+
+    The kernel breaks it after `/proc/sys/fs/lease-break-time` seconds, 45.
+    """
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+        program = shutil.copy("/bin/cat", f"{folder}/slow")
+        fd = os.open(program, os.O_RDONLY)
+        fcntl.fcntl(fd, fcntl.F_SETSIG, signal.SIGURG)  # how we are asked to let go; by default ignored
+        fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_WRLCK)
+        yield program
+        os.close(fd)
+
+
+async def test_a_start_that_hangs_in_the_file_system_can_be_cancelled(slow_program: str) -> None:
     pid = await warden()
-    with anyio.move_on_after(0.1) as scope:
-        await open_process(["/bin/cat"], env={}, ladder=QUICK)
-    assert scope.cancelled_caught
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(partial(open_process, [slow_program], env={}, ladder=QUICK))
+        await child_of(await child_of(pid))  # the keeper waits for it to become the program
+        tasks.cancel_scope.cancel()
     await nobody_left(pid)
 
 

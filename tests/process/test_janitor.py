@@ -24,6 +24,7 @@ from subagent_process import (
 from subagent_process import _janitor as janitor  # pyright: ignore[reportPrivateUsage]
 from subagent_process import home as home_module
 from subagent_process._supervisor import folder
+from subagent_process._supervisor.processes import started
 
 pytestmark = pytest.mark.anyio
 PATH = {"PATH": "/usr/bin:/bin"}
@@ -133,9 +134,9 @@ def test_a_strangers_folder_is_left_alone(base: Path) -> None:
 
 
 def test_a_start_time_tells_a_process_from_a_later_one_with_its_number() -> None:
-    assert janitor.started(os.getpid()) == janitor.started(os.getpid())
-    assert janitor.started(1) != janitor.started(os.getpid())
-    assert janitor.started(999_999_999) is None
+    assert started(os.getpid()) == started(os.getpid())
+    assert started(1) != started(os.getpid())
+    assert started(999_999_999) is None
 
 
 async def test_a_home_that_cannot_be_filled_leaves_nothing(base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -236,7 +237,7 @@ from subagent_process import _launcher as launcher
 async def main():
     async with throwaway_home(base=sys.argv[1]) as home, await open_process(["/bin/cat"], env={}, home=home) as process:
         (home.path("tmp") / "f").write_text("x")
-        print(home.root, process.pid, launcher.LAUNCHER.guard, flush=True)
+        print(home.root, process.pid, launcher.LAUNCHER.guard.pid, flush=True)
         await anyio.sleep(60)
 anyio.run(main)
 """
@@ -286,5 +287,5 @@ def test_a_home_while_its_tree_lives_is_left_alone_although_the_harness_is_gone(
 def test_another_process_with_the_owners_number_does_not_keep_it(base: Path, later: int, removed: bool) -> None:
     root = base / "subagent-number"
     root.mkdir()
-    (root / ".owner").write_text(f"subagents {os.getpid()} {(janitor.started(os.getpid()) or 0) + later}\n")
+    (root / ".owner").write_text(f"subagents {os.getpid()} {(started(os.getpid()) or 0) + later}\n")
     assert janitor.clean(str(base)) == (["subagent-number"] if removed else [])

@@ -49,7 +49,8 @@ WORDS = {
 async def test_a_fault_loses_whom_it_must_lose(fault: str, ending: str, lost: tuple[str, ...]) -> None:
     with anyio.fail_after(60):
         async with Family(deaf_leader=True) as family:
-            with Program(family, "asyncio", ending, fault) as program:
+            with Program("asyncio", fault) as program:
+                program.start(family, ending)
                 await family.grow()
                 program.go()
                 if ending == "leader-exits":

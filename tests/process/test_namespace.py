@@ -1,4 +1,7 @@
-"""A PID namespace around the tree, where the kernel allows one; a clear refusal where it does not."""
+"""A PID namespace around the tree, where the kernel allows one; a clear refusal where it does not.
+
+The endings of a run in one are in `test_matrix`.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from collections.abc import Callable
 
 import anyio
 import pytest
-from endings import ENDINGS, LADDER, Run, helpers
+from endings import LADDER, helpers
 
 from subagent_process import Ladder, OwnedProcess, SpawnError, open_process
 from subagent_testing import Family
@@ -45,26 +48,6 @@ async def test_exits_are_exact(script: str, code: int) -> None:
     async with await contained("sh", "-c", script) as process:
         with anyio.fail_after(20):
             assert await process.wait() == code
-
-
-@pytest.mark.parametrize(
-    "name", ["close", "close-polite", "cancel", "drop", "leader-exits", "kill-keeper", "stop-keeper"]
-)
-async def test_nothing_survives(name: str) -> None:
-    ending = ENDINGS[name]
-    with anyio.fail_after(60):
-        async with Family("hopper", deaf_leader=ending.deaf) as family:
-            run = Run(await contained(*family.argv, ladder=ending.ladder))
-            process = None if name == "drop" else run.process
-            await family.grow()
-            if ending.outside:
-                await ending.outside(family)
-            await ending.act(run)
-            assert await family.survivors() == ()
-    if process:
-        assert process.report is not None
-        assert (process.report.steps, process.report.clean) == (ending.steps, True)
-        assert process.report.exit in ending.exits
 
 
 async def test_the_kernel_ends_it_when_its_first_process_is_killed() -> None:

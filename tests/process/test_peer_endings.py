@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +15,7 @@ from peer_kit import BOUND, Told, peered, refuse, start
 
 from subagent_process import JsonObject, LineTooLong, Peer, PeerClosed, ProcessLost, StderrTail
 from subagent_process import _answering as answering  # pyright: ignore[reportPrivateUsage]
+from subagent_process import _outgoing as outgoing  # pyright: ignore[reportPrivateUsage]
 
 pytestmark = pytest.mark.anyio
 
@@ -95,6 +97,29 @@ async def test_a_child_that_asks_and_does_not_listen_is_still_heard() -> None:
     assert told.all == [("told", {"what": "deaf"})]
 
 
+async def test_a_broken_pipe_waits_for_the_exit_that_explains_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(outgoing, "_STATUS", BOUND)
+    script = """
+signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})
+os.close(0)
+tell(os.getpid())
+signal.sigwait({signal.SIGUSR1})
+os._exit(6)
+"""
+    told = Told()
+    async with peered(script, notified=told) as peer, anyio.create_task_group() as tasks:
+
+        async def ask() -> None:
+            with pytest.raises(PeerClosed, match="has ended with exit status 6"):
+                await peer.request("x")
+
+        pid = (await told.wait())["what"]
+        tasks.start_soon(ask)
+        await anyio.wait_all_tasks_blocked()
+        assert isinstance(pid, int)
+        os.kill(pid, signal.SIGUSR1)
+
+
 async def test_refusals_for_a_child_that_does_not_listen_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(answering, "_UNREAD", 1000)
     script = """
@@ -139,14 +164,19 @@ async def test_the_exit_ends_it_though_the_pipe_is_held_open() -> None:
     assert told.all == [("told", {"what": "last"}), ("cut", {})]
 
 
-ENLARGED = "import fcntl; fcntl.fcntl(1, 1031, 1 << 20)\n"  # F_SETPIPE_SZ
+ENLARGED = "import fcntl; fcntl.fcntl(1, fcntl.F_SETPIPE_SZ, 1 << 20)\n"
 
 
 async def test_what_the_child_left_in_the_pipe_is_handed_over_but_nobody_answers_the_dead() -> None:
     script = ENLARGED + 'for n in range(4000): put({"method": "n", "params": {"n": n, "x": "y" * 150}})\n'
     process = await start(script + 'put({"id": 1, "method": "ask"}, {"method": "last"})')
-    told = Told()
-    peer = Peer(process, answer=refuse, notified=told)
+    told, asked = Told(), list[str]()
+
+    async def answer(method: str, params: JsonObject) -> object:
+        asked.append(method)
+        return None
+
+    peer = Peer(process, answer=answer, notified=told)
     holder = hold(process.pid)
     try:
         with anyio.fail_after(BOUND):
@@ -154,12 +184,13 @@ async def test_what_the_child_left_in_the_pipe_is_handed_over_but_nobody_answers
                 assert await process.wait() == 0
                 await peer.run()
                 assert [params.get("n") for _, params in told.all] == [*range(4000), None]
+                assert asked == []
     finally:
         os.close(holder)
 
 
 async def test_another_process_that_writes_to_the_pipe_for_ever_does_not_hold_it_up() -> None:
-    process = await start("hear()")
+    process = await start(ENLARGED + "hear()")  # there is always something to read
     peer = Peer(process, answer=refuse, notified=lambda _method, _params: None)
     holder = hold(process.pid)
     with subprocess.Popen(["yes", '{"method":"yes"}'], stdout=holder) as stranger:  # noqa: ASYNC220 - not ours to own
@@ -242,6 +273,33 @@ async def test_a_line_beyond_the_limit_is_told_with_its_size_and_ends_it() -> No
     assert told.all == [("before", {})]
 
 
+async def test_whoever_writes_to_a_child_that_does_not_read_is_let_go_at_the_end() -> None:
+    process = await start("""
+hear()
+signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})
+tell("up")
+signal.sigwait({signal.SIGUSR1})
+os.close(1)
+signal.pause()
+""")
+    told = Told()
+    peer = Peer(process, answer=refuse, notified=told)
+
+    async def write() -> None:
+        with pytest.raises(PeerClosed, match="closed its output"):
+            await peer.request("much", {"x": "y" * 200_000}, timeout=None)
+
+    with anyio.fail_after(BOUND):
+        async with process, anyio.create_task_group() as tasks:
+            tasks.start_soon(peer.run)
+            await peer.notify("begin")
+            await told.wait()
+            tasks.start_soon(write)
+            tasks.start_soon(write)
+            await anyio.wait_all_tasks_blocked()
+            os.kill(process.pid, signal.SIGUSR1)
+
+
 async def test_a_peer_is_run_once() -> None:
     process = await start("")
     peer = Peer(process, answer=refuse, notified=print)
@@ -287,6 +345,10 @@ async def test_when_it_has_ended_open_requests_fail_and_nothing_is_sent_any_more
                         await anyio.wait_all_tasks_blocked()
                         reading.cancel_scope.cancel()
                 assert left.is_set()
+            with pytest.raises(PeerClosed):
+                await peer.request("later")
+            with pytest.raises(PeerClosed):
+                await peer.notify("later")
             await process.stdin.aclose()
             await tail.run()  # what the child heard
     assert tail.text == ""

@@ -221,7 +221,7 @@ async def test_cancelling_the_start_leaves_nothing(descriptors: Callable[[], int
         with anyio.move_on_after(0.001):
             await open_process(["sleep", "60"], env=PATH)
     assert descriptors() == before
-    guard = launcher.LAUNCHER.guard
+    guard = launcher.LAUNCHER.guard.pid
     (warden,) = map(int, Path(f"/proc/{guard}/task/{guard}/children").read_text().split())
     with anyio.fail_after(10):
         while Path(f"/proc/{warden}/task/{warden}/children").read_text():  # noqa: ASYNC110
@@ -279,10 +279,10 @@ from subagent_process import open_process, run_command
 from subagent_process import _launcher as launcher
 async def inner():
     done = await run_command(["/bin/echo", "child"], env={}, timeout=20)
-    print(done.stdout.decode().strip(), launcher.LAUNCHER.guard != int(sys.argv[1]), flush=True)
+    print(done.stdout.decode().strip(), launcher.LAUNCHER.guard.pid != int(sys.argv[1]), flush=True)
 async def main():
     process = await open_process(["/bin/cat"], env={})
-    sys.argv[1:] = [str(launcher.LAUNCHER.guard)]
+    sys.argv[1:] = [str(launcher.LAUNCHER.guard.pid)]
     if (pid := os.fork()) == 0:
         thread = threading.Thread(target=anyio.run, args=(inner,)); thread.start(); thread.join()
         gc.collect(); atexit._run_exitfuncs(); os._exit(0)

@@ -33,7 +33,7 @@ async def test_the_environment_is_exact_and_no_helper_has_ours(monkeypatch: pyte
     got = await output("/usr/bin/env", "-0", env=env)
     assert got == b"A=1\0B=x=y\nz\0EMPTY=\0\xff\xfe=\xfd\0\xc3\xa9=\xc3\xbc\0"
     assert await output("/usr/bin/env", env={}) == b""
-    guard = launcher.LAUNCHER.guard
+    guard = launcher.LAUNCHER.guard.pid
     (warden,) = map(int, Path(f"/proc/{guard}/task/{guard}/children").read_text().split())
     for pid in (guard, warden):
         assert b"SECRET" not in Path(f"/proc/{pid}/environ").read_bytes()

@@ -74,7 +74,8 @@ def scripted(monkeypatch: pytest.MonkeyPatch) -> Generator[Callable[..., Script]
         near.setblocking(False)
         sockets.extend((near, far))
         monkeypatch.setattr(LAUNCHER, "_socket", near)
-        monkeypatch.setattr(LAUNCHER, "guard", 1)  # no child of ours
+        monkeypatch.setattr(LAUNCHER, "_ids", launcher._ids())  # pyright: ignore[reportPrivateUsage]
+        monkeypatch.setattr(LAUNCHER, "guard", launcher.Guard(1))  # no child of ours
         scripts.append(Script(far, list(answers), hold=hold))
         return scripts[-1]
 
@@ -107,17 +108,19 @@ async def test_what_had_not_begun_is_tried_again_and_then_given_up(
 
 
 async def test_after_a_change_of_ids_there_is_a_new_warden_and_the_old_one_keeps_its_runs(
-    scripted: Callable[..., Script],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    script = scripted(b"R 1\n")
     old = LAUNCHER.start()[0]
-    assert (await run_command(["echo", "x"], env=PATH, timeout=20)).stdout == b"x\n"
-    new = LAUNCHER.start()[0]
-    assert new is not old
-    assert old.fileno() >= 0
-    assert script.taken == 1
-    LAUNCHER.retire(old)  # somebody else has noticed before
-    assert LAUNCHER.start()[0] is new
+    async with await open_process(["cat"], env=PATH) as process:
+        monkeypatch.setattr(launcher, "_ids", lambda: (1, 2, 3, 4))
+        assert (await run_command(["echo", "x"], env=PATH, timeout=20)).stdout == b"x\n"
+        new = LAUNCHER.start()[0]
+        assert new is not old
+        LAUNCHER.retire(old)  # somebody else has noticed before
+        assert LAUNCHER.start()[0] is new
+        await process.send_line({"still": "here"})
+        with anyio.fail_after(20):
+            assert await anext(process.messages()) == {"still": "here"}
     LAUNCHER.retire(new)
 
 
@@ -149,15 +152,17 @@ async def test_the_keepers_refusal_names_its_reason(scripted: Callable[..., Scri
 
 async def test_a_guard_that_does_not_end_in_time_proves_nothing() -> None:
     with subprocess.Popen(["sleep", "60"]) as child:  # noqa: ASYNC220
-        assert await launcher.proof(child.pid, 0.01) is False
+        guard = launcher.Guard(child.pid)
+        assert await guard.proof(0.01) is False
         child.kill()
-        assert await launcher.proof(child.pid, 5) is False
-    assert await launcher.proof(child.pid, 5) is None
+        assert await guard.proof(5) is False
+        assert await guard.proof(5) is False  # whoever asks next hears the same
+    assert await launcher.Guard(child.pid).proof(5) is None
 
 
 async def test_a_full_queue_is_waited_for() -> None:
     await run_command(["true"], env=PATH, timeout=20)
-    guard = LAUNCHER.guard
+    guard = LAUNCHER.guard.pid
     (warden,) = map(int, Path(f"/proc/{guard}/task/{guard}/children").read_text().split())  # noqa: ASYNC240
     os.kill(warden, signal.SIGSTOP)
     done: list[bytes] = []
@@ -219,7 +224,7 @@ async def test_a_supervisor_that_cannot_stay_is_one_clear_error(monkeypatch: pyt
 def test_retired_guards_are_reaped_also_by_somebody_else() -> None:
     sock, guard = LAUNCHER.start()
     LAUNCHER.retire(sock)
-    os.waitpid(guard, 0)
+    os.waitpid(guard.pid, 0)
     other, _ = LAUNCHER.start()
     LAUNCHER.retire(other)
     assert guard not in LAUNCHER._ended  # pyright: ignore[reportPrivateUsage]

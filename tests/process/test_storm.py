@@ -82,7 +82,7 @@ async def test_a_storm_of_starts_while_helpers_are_killed_starts_nothing_twice(t
     async def kill() -> None:
         while True:
             await anyio.sleep(0.07)
-            guard = launcher.LAUNCHER.guard
+            guard = launcher.LAUNCHER.guard.pid
             everybody = [guard, *(wardens := children(guard)), *(each for pid in wardens for each in children(pid))]
             with suppress(ProcessLookupError):
                 os.kill(chance.choice(everybody), signal.SIGKILL)

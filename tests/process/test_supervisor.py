@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from subagent_process._control import Status
-from subagent_process._supervisor import guard, keeper, kernel, marker, protocol, warden
+from subagent_process._supervisor import guard, keeper, kernel, marker, procfs, protocol, warden
 from subagent_process._supervisor.protocol import Request
 
 TERM, KILL = signal.SIGTERM, signal.SIGKILL
@@ -89,34 +89,16 @@ def test_a_name_is_searched_for_in_the_childs_path(program: bytes, env: dict[byt
     assert keeper.candidates(program, env) == files
 
 
-def test_descriptors_of_a_message_are_told_from_its_credentials() -> None:
+def test_descriptors_of_a_message_are_not_inherited_and_other_words_are_passed_over() -> None:
     near, far = socket.socketpair()
     with near, far:
-        far.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
         socket.send_fds(near, [b"r"], [0, 0, 0, 0])
-        _, ancillary, _, _ = far.recvmsg(1, warden.ROOM, warden.FLAGS)
-    fds, credentials = warden.unpack([*ancillary, (socket.IPPROTO_IP, 0, b"1234")])
+        _, ancillary, _, _ = far.recvmsg(1, warden.ROOM)
+    fds = warden.unpack([*ancillary, (socket.IPPROTO_IP, 0, b"1234")])
+    inherited = [os.get_inheritable(fd) for fd in fds]
     for fd in fds:
         os.close(fd)
-    assert len(fds) == warden.DESCRIPTORS
-    assert credentials == [os.getpid(), os.getuid(), os.getgid()]
-
-
-@pytest.mark.parametrize(
-    ("fds", "credentials", "reason"),
-    [
-        ([4, 5, 6, 7], [1, 2, 3], b""),
-        ([], [1, 2, 3], b"R 0\n"),
-        ([4, 5], [1, 2, 3], b"R 0\n"),
-        ([4, 5, 6, 7], [9, 2, 3], b"R 1\n"),
-        ([4, 5, 6, 7], [1, 9, 3], b"R 1\n"),
-        ([4, 5, 6, 7], [], b"R 1\n"),
-    ],
-)
-def test_a_run_is_taken_only_from_the_harness_with_its_ids(
-    fds: list[int], credentials: list[int], reason: bytes
-) -> None:
-    assert warden.refusal(fds, credentials, [1, 2, 3]) == reason
+    assert inherited == [False] * warden.DESCRIPTORS
 
 
 @pytest.mark.parametrize(
@@ -134,35 +116,36 @@ def test_the_gaps_between_descriptors_are_what_is_closed(keep: set[int], expecte
 
 
 def test_a_process_name_cannot_fool_the_reader_of_stat() -> None:
-    assert kernel.parent_of("12 (a) S 1 (b c) S 77 12 12 0") == 77
+    assert procfs.fields_of(b"12 (a) S 1 (b c) S 77 12 12 0")[1] == b"77"
 
 
 def test_children_are_found_by_both_ways_and_the_unknown_is_not_empty(monkeypatch: pytest.MonkeyPatch) -> None:
     with subprocess.Popen(["sleep", "60"]) as child:
-        mine = kernel.children()
+        mine = procfs.children()
         assert mine is not None
         assert child.pid in mine
-        scanned = kernel.scan(os.getpid())
+        scanned = procfs.scan(os.getpid())
         assert scanned is not None
         assert child.pid in scanned
         child.kill()
-    assert child.pid not in (kernel.children() or ())
-    assert child.pid not in (kernel.scan(os.getpid()) or ())
+    assert child.pid not in (procfs.children() or ())
+    assert child.pid not in (procfs.scan(os.getpid()) or ())
 
     def refuse(*_: object, **__: object) -> None:
         raise PermissionError
 
     with monkeypatch.context() as patch:
         patch.setattr("builtins.open", refuse)
-        known = kernel.children()
+        known = procfs.children()
         patch.setattr(os, "listdir", refuse)
-        scanned = kernel.scan(1)
+        scanned = procfs.scan(1)
     assert (known, scanned) == (None, None)
 
 
 def test_a_process_that_is_gone_has_no_name_and_no_mark() -> None:
-    assert kernel.name_of(os.getpid())
-    assert kernel.name_of(999_999_999) == b""
+    assert procfs.name_of(os.getpid())
+    assert procfs.name_of(999_999_999) == b""
+    assert procfs.started(999_999_999) is None
     assert not marker.carries(999_999_999, b"")
 
 
@@ -285,7 +268,7 @@ if (child := os.fork()) == 0:
     if os.fork(): os._exit(0)
     os.close(writer); os.read(reader, 1); os._exit(0)
 os.waitpid(child, 0)
-print(len(kernel.children()))
+from _supervisor import processes; print(len(processes.children()))
 """
     assert _in_a_child(script).split() == ["True", "test", "1"]
 

@@ -34,7 +34,8 @@ class Told:
 
 def against(api: ScriptedResponses, **options: Any) -> Codex:
     """A Codex whose models are those of the scripted server."""
-    return Codex(**{"base_url": api.base_url, "api_key": KEY, **options})
+    given: dict[str, Any] = {"base_url": api.base_url, "api_key": KEY, **options}
+    return Codex(**given)
 
 
 async def told(
@@ -47,6 +48,11 @@ async def told(
         return Told(await run.closed(), tuple(events))
 
 
+def names(folder: Path) -> list[str]:
+    """What is in a folder."""
+    return sorted(path.name for path in folder.iterdir())
+
+
 def shell(command: str, **more: object) -> responses.Item:
     """The model runs a command."""
     return responses.function_call("exec_command", {"cmd": command, **more})
@@ -54,17 +60,14 @@ def shell(command: str, **more: object) -> responses.Item:
 
 def patch(path: str, line: str) -> responses.Item:
     """The model adds a file by a patch."""
-    return responses.custom_tool_call(
-        "apply_patch", f"*** Begin Patch\n*** Add File: {path}\n+{line}\n*** End Patch\n"
-    )
+    return responses.custom_tool_call("apply_patch", f"*** Begin Patch\n*** Add File: {path}\n+{line}\n*** End Patch\n")
 
 
 def shell_outputs(api: ScriptedResponses) -> list[str]:
     """What the model was told that its calls gave, in order."""
     found: dict[str, str] = {}
     for request in api.requests:
-        if isinstance(request.body, dict):
-            for item in request.body.get("input", ()):
-                if str(item.get("type", "")).endswith("_call_output"):
-                    found[item["call_id"]] = str(item["output"])
+        for item in request.body.get("input", ()):
+            if str(item.get("type", "")).endswith("_call_output"):
+                found[item["call_id"]] = str(item["output"])
     return list(found.values())

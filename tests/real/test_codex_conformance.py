@@ -2,44 +2,59 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from codex_kit import against, shell
 
 from subagent_codex import Codex
-from subagent_testing import ScriptedResponses, Subject, responses
+from subagent_testing import Subject
 from subagents import Task
 
+# In a process of its own: in this one its threads and descriptors would count as left behind.
+SERVER = """
+import sys
+from subagent_testing import ScriptedResponses, responses
 
-def turn(body: dict[str, object], n: int) -> list[responses.Step]:
-    """What the prompt, the last message of the person, asks for."""
-    items = body.get("input")
-    assert isinstance(items, list)
-    text = str(items)
+def turn(body, n):
+    text = str(body["input"])
     if "bursts" in text:
         return [responses.message("x" * 50 * 6000, chunks=6000)]
     if "lasts" in text:
         return [responses.message("soon"), responses.silence()]
     if "asks" in text and "_call_output" not in text:
-        return [shell("touch asked")]
+        return [responses.function_call("exec_command", {"cmd": "touch asked"})]
     return [responses.message("done")]
+
+with ScriptedResponses(turn) as api:
+    print(api.base_url, flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.fixture(scope="module")
+def base_url() -> Iterator[str]:
+    with subprocess.Popen([sys.executable, "-c", SERVER], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as server:
+        assert server.stdout is not None
+        yield server.stdout.readline().decode().strip()
+        assert server.stdin is not None
+        server.stdin.close()
 
 
 @pytest.fixture
-def subject(codex_binary: Path, tmp_path: Path) -> Iterator[Subject]:
+def subject(codex_binary: Path, base_url: str, tmp_path: Path) -> Subject:
     work = tmp_path / "work"
     work.mkdir()
-    with ScriptedResponses(turn) as api:
-        yield Subject(
-            make=lambda: against(api, approval_policy="untrusted", sandbox="workspace-write"),
-            task=Task("completes", cwd=work),
-            slow_task=Task("lasts", cwd=work),
-            ask_task=Task("asks", cwd=work),
-            burst_task=Task("bursts", cwd=work),
-            failing=Codex,  # nobody is signed in
-        )
+    return Subject(
+        make=lambda: Codex(base_url=base_url, approval_policy="untrusted", sandbox="workspace-write"),
+        task=Task("completes", cwd=work),
+        slow_task=Task("lasts", cwd=work),
+        ask_task=Task("asks", cwd=work),
+        burst_task=Task("bursts", cwd=work),
+        failing=Codex,  # nobody is signed in
+    )
 
 
 @pytest.mark.long

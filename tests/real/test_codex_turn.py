@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from codex_kit import Told, against, patch, shell, shell_outputs, told
+from codex_kit import Told, against, names, patch, shell, shell_outputs, told
 
 from subagent_testing import ScriptedResponses, responses
 
@@ -46,12 +46,12 @@ async def test_what_the_model_writes_is_on_disk_and_told(work: Path, sandbox: st
     assert [(t.kind, t.status) for t in found.tools] == [("execute", "completed"), ("edit", "completed")]
     assert found.result.evidence.edits == 1
     assert found.result.evidence.notes == ()
-    assert sorted(p.name for p in work.iterdir()) == ["patch.txt", "shell.txt"]
+    assert names(work) == ["patch.txt", "shell.txt"]
 
 
 async def test_what_read_only_refuses_is_not_on_disk_and_is_visible_in_the_result(work: Path) -> None:
     found, api = await written(work, "read-only")
-    assert list(work.iterdir()) == []
+    assert names(work) == []
     assert "Read-only file system" in shell_outputs(api)[0]
     assert [(t.kind, t.status) for t in found.tools] == [("execute", "failed"), ("edit", "failed")]
     assert found.result.evidence.edits == 0

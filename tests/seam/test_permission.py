@@ -2,9 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import pytest
 
-from subagents import Choice, PermissionOption, PermissionRequest
+from subagents import (
+    Choice,
+    Link,
+    Permission,
+    PermissionOption,
+    PermissionRequest,
+    Provider,
+    Result,
+    Task,
+    TaskError,
+)
 from subagents._permission import choose
 
 ALL = tuple(
@@ -65,3 +77,62 @@ def test_the_first_of_two_options_of_one_kind_is_taken_unless_one_is_named() -> 
     assert choose(two, "allow").option == "a"
     assert choose(two, Choice("allow_once", "b", "why")) == Choice("allow_once", "b", "why")
     assert choose(two, "reject").option == "c"
+
+
+def generous(request: PermissionRequest) -> Literal["allow"]:
+    return "allow"
+
+
+def careful(request: PermissionRequest) -> Literal["allow", "reject"]:
+    return "reject" if request.beyond else "allow"
+
+
+class Asking(Provider):
+    """Asks once, and answers with what it was told."""
+
+    name = "asking"
+
+    def __init__(self, request: PermissionRequest) -> None:
+        self.request = request
+
+    def check(self, task: Task) -> None:
+        if task.prompt == "not this":
+            raise TaskError("this engine does not take 'not this'")
+
+    async def drive(self, task: Task, link: Link) -> None:
+        link.ready()
+        choice = await link.ask(self.request)
+        link.finish(Result.completed(choice.kind))
+        link.note("said after the verdict, with sk-proj-abcdefghijklmnopqrstuvwxyz012345")
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("permission", "beyond", "told"),
+    [
+        ("allow", False, "allow_once"),
+        ("allow", True, "reject_once"),
+        ("reject", True, "reject_once"),
+        (generous, True, "allow_once"),
+        (careful, True, "reject_once"),
+    ],
+)
+async def test_what_is_beyond_the_configuration_only_a_callback_grants(
+    permission: Permission, beyond: bool, told: str
+) -> None:
+    provider = Asking(PermissionRequest("leave the sandbox", beyond=beyond))
+    async with provider.start("x", permission=permission) as run:
+        assert (await run.result()).output == told
+
+
+@pytest.mark.anyio
+async def test_a_note_of_the_backend_is_in_the_evidence_without_its_secret() -> None:
+    async with Asking(PermissionRequest("x")).start("x") as run:
+        pass
+    (note,) = (await run.closed()).evidence.notes
+    assert note.startswith("said after the verdict, with [redacted]")
+
+
+def test_what_an_engine_cannot_take_is_refused_by_start() -> None:
+    with pytest.raises(TaskError, match="does not take 'not this'"):
+        Asking(PermissionRequest("x")).start("not this")

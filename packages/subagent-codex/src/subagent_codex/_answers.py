@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from subagent_codex._requests import Bounds, Question, Said, question
-from subagent_codex.options import Sandbox
+from subagent_codex._bounds import Bounds
+from subagent_codex._requests import Question, Said, question
+from subagent_codex.options import ApprovalPolicy, Sandbox
 from subagent_process import JsonObject, redact
 from subagents import Failure, Link
 
@@ -32,8 +33,10 @@ class Answers:
         link: Link,
         turn: Turn,
         *,
+        policy: ApprovalPolicy,
         sandbox: Sandbox,
         roots: tuple[str, ...],
+        closed: tuple[str, ...],
         network: bool,
         max_refusals: int,
         give_up: Callable[[Failure], object],
@@ -43,13 +46,15 @@ class Answers:
         Args:
             link: who decides.
             turn: what is known about the steps that are asked about.
+            policy: when the engine asks.
             sandbox: what the engine runs commands in.
             roots: what it may write under workspace-write, absolute; the working folder first.
+            closed: what in there it may not, absolute.
             network: commands may use the network.
             max_refusals: after so many refusals, by whoever, the run is given up.
             give_up: told once, and before the engine is; it does not wait.
         """
-        self._link, self._bounds = link, Bounds(turn, sandbox, roots, network)
+        self._link, self._bounds = link, Bounds(turn, policy, sandbox, roots, closed, network)
         self._max_refusals, self._give_up = max_refusals, give_up
         self._refusals = 0
         self._closed = False
@@ -68,6 +73,11 @@ class Answers:
         if said == "reject_once" and asked.counted:
             said = self._refused(asked.title)
         return asked.words[said]
+
+    @property
+    def asking(self) -> bool:
+        """Somebody is being asked."""
+        return bool(self._asking)
 
     def close(self) -> None:
         """The run is ending: what is asked from now on, or still open, is answered `cancel` at once."""

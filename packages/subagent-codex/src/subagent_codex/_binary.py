@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -39,6 +40,7 @@ _TARGETS: Final = {
     "aarch64": ("codex-linux-arm64", "aarch64-unknown-linux-musl"),
 }
 _INSTALL: Final = "install subagent-codex[cli], or codex itself, or name it as the option executable"
+_VERSION: Final = re.compile(rb"codex[!-~]* ([0-9][!-~]{0,49})")
 _VERSION_LIMIT: Final = 5.0  # s; 10 ms are usual
 _STATUS_LIMIT: Final = 9.0  # s; a probe has 15 for both
 _SAID: Final = 300  # characters of what codex says about its sign-in
@@ -89,18 +91,19 @@ def _locate(configured: Path | None) -> Binary:
         pass
     except FileNotFoundError as error:
         broken = f" ({error})"
-    found = [_binary(path, "path") for path in _on_path()]
-    for binary in sorted(found, key=lambda binary: binary.script):  # stable: the first native one, else the first
-        return binary
+    if found := [_binary(path, "path") for path in _on_path()]:
+        return min(found, key=lambda binary: binary.script)  # the first native one, else the first
     raise StartError(Failure("launch", "start", f"codex is neither bundled{broken} nor on PATH: {_INSTALL}"))
 
 
 def _unfit(path: Path) -> str:
-    if not path.exists():
+    if not os.path.exists(path):  # not Path.exists, which raises where a folder may not be searched
         return "does not exist: give the path of a codex"
-    if path.is_dir():
+    if os.path.isdir(path):
         return "is a folder: give the path of the codex in it"
-    return "" if os.access(path, os.X_OK) else "may not be executed: give the path of a codex that may"
+    return (
+        "" if os.access(path, os.R_OK | os.X_OK) else "may not be read and executed: give the path of a codex that may"
+    )
 
 
 def _on_path() -> Iterator[Path]:
@@ -156,16 +159,17 @@ async def probe(options: CodexOptions) -> Probe:
 
 
 async def _version(binary: Binary) -> str:
-    """The last word of `codex-cli 0.163.0`.
+    """What `--version` says: `codex-cli 0.163.0`.
 
     Raises:
-        ProcessError: it does not start, does not end, or does not say it.
+        ProcessError: it does not start, does not end, or is no codex.
     """
     done = await run_command([binary.path, "--version"], env=child_env(minimal=True), timeout=_VERSION_LIMIT)
-    words = done.stdout.decode(errors="replace").split()
-    if done.exit != 0 or not words:
-        raise ProcessError(f"{binary.path} --version ended with exit code {done.exit} and said no version")
-    return words[-1][:50]
+    if done.exit != 0 or (found := _VERSION.match(done.stdout)) is None:
+        raise ProcessError(
+            f"{binary.path} is no codex: --version ended with exit code {done.exit} and named no version."
+        )
+    return found[1].decode("ascii")
 
 
 async def _sign_in(options: CodexOptions, binary: Binary) -> tuple[bool | None, str, str]:

@@ -5,16 +5,19 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 import anyio.abc
 
+from subagent_codex import _templates
 from subagent_codex._answers import Answers
 from subagent_codex._binary import Binary
 from subagent_codex._home import Home, speaks_about
+from subagent_codex._instructions import project_instructions
+from subagent_codex._patience import Patience
 from subagent_codex._placeholders import Placeholders
 from subagent_codex._roots import Access, GitRoots, git_roots
 from subagent_codex._session import Session, text_input
@@ -23,6 +26,7 @@ from subagent_codex._settings import (
     PROFILE,
     PROVIDER,
     arguments,
+    bare_settings,
     own_provider,
     process_settings,
     profiled,
@@ -64,14 +68,42 @@ class Drive:
         self._turn_ended = anyio.Event()
         self._turn = Turn(link.emit, accepted=self._accepted, ended=self._ended, cwd=self._cwd)
         self._gave_up: Failure | None = None
+        bound = options.stream_idle_timeout * (1 + options.stream_max_retries)
+        self._patience = Patience(bound, self._busy, self._give_up)
         self._refused: StartError | PeerClosed | None = None  # turn/start was not taken
         self._model: str | None = None
+        self._project = ""  # its instructions
+        self._aftermath = ExitStack()  # what is put in order when nothing of the engine is left
+        self._sandbox_open = anyio.Event()
+        self._answers: Answers | None = None
         self._told = False  # what it wrote on its standard error is in the failure
 
     async def run(self) -> None:
         """Start, work, end; nothing is left afterwards."""
-        options, home, link = self._options, self._home, self._link
-        tools = await tool_env(self._cwd, home.private, real=options.tool_home == "real")
+        options, home = self._options, self._home
+        trust = options.home != "inherit" or not speaks_about(home.codex, self._cwd)
+        if options.project_instructions and trust:
+            self._project = await project_instructions(self._cwd)
+        settings = process_settings(options, self._cwd, keyed=self._key is not None, trust=trust)
+        strict = [] if options.home == "inherit" else ["--strict-config"]
+        argv = [self._binary.path, "app-server", *strict, *arguments(settings)]
+        ladder = Ladder(eof=options.eof_grace, term=options.term_grace)
+        template = None
+        if options.home == "isolated" and not self._binary.script:
+            key = _templates.key(self._binary.path)
+            template = key if key is not None and not await _templates.prepare(home.codex, key) else None
+        with self._aftermath:
+            process = await open_process(argv, env=self._env(), cwd=home.private.root, ladder=ladder, home=home.private)
+            try:
+                async with process:
+                    await self._speak(process, template)
+            finally:
+                self._link.report(process.report or ShutdownReport())
+
+    async def _open_sandbox(self) -> None:
+        """What commands get and may write: found out while the engine starts, and needed by its thread."""
+        options, link = self._options, self._link
+        tools = await tool_env(self._cwd, self._home.private, real=options.tool_home == "real")
         git = GitRoots("none")
         if options.sandbox == "workspace-write" and options.git_writable is not False:
             git = git_roots(self._cwd, open_plain=bool(options.git_writable) or profiled(options))
@@ -79,20 +111,16 @@ class Drive:
                 link.emit(NoticeEvent(git.reason, "git"))
         opened = (*options.writable_roots, *tools.writable)
         filesystem: dict[str, Access] = {**{str(path): "write" for path in opened}, **git.filesystem}
-        self._roots = (self._cwd, *(path for path, access in filesystem.items() if access == "write"))
+        roots = (self._cwd, *(path for path, access in filesystem.items() if access == "write"))
+        closed = tuple(path for path, access in filesystem.items() if access == "read")
         self._params = self._thread_params(tools.variables, filesystem)
-        trust = options.home != "inherit" or not speaks_about(home.codex, self._cwd)
-        settings = process_settings(options, self._cwd, keyed=self._key is not None, trust=trust)
-        strict = [] if options.home == "inherit" else ["--strict-config"]
-        argv = [self._binary.path, "app-server", *strict, *arguments(settings)]
-        ladder = Ladder(eof=options.eof_grace, term=options.term_grace)
-        with Placeholders(*self._roots, active=options.sandbox == "workspace-write"), git.guarded(link.note):
-            process = await open_process(argv, env=self._env(), cwd=home.private.root, ladder=ladder, home=home.private)
-            try:
-                async with process:
-                    await self._speak(process)
-            finally:
-                link.report(process.report or ShutdownReport())
+        self._answers = Answers(
+            link, self._turn, policy=options.approval_policy, sandbox=options.sandbox, roots=roots, closed=closed,
+            network=options.network_access, max_refusals=options.max_refusals, give_up=self._give_up,
+        )  # fmt: skip
+        self._aftermath.enter_context(Placeholders(*roots, active=options.sandbox == "workspace-write"))
+        self._aftermath.enter_context(git.guarded(link.note))
+        self._sandbox_open.set()
 
     def _env(self) -> dict[str, str]:
         home, options = self._home, self._options
@@ -124,29 +152,32 @@ class Drive:
             found["developerInstructions"] = task.instructions
         return found
 
-    async def _speak(self, process: OwnedProcess) -> None:
+    async def _speak(self, process: OwnedProcess, template: str | None) -> None:
         options, link = self._options, self._link
-        answers = Answers(
-            link, self._turn, sandbox=options.sandbox, roots=self._roots, network=options.network_access,
-            max_refusals=options.max_refusals, give_up=self._give_up,
-        )  # fmt: skip
-        self._peer = Peer(process, answer=answers.answer, notified=self._notified, envelope=False)
+        self._peer = Peer(process, answer=self._answer, notified=self._notified, envelope=False)
         self._session = Session(self._peer, timeout=options.ready_timeout)
         self._stderr, self._process = Stderr(process.stderr, link.emit), process
         async with anyio.create_task_group() as tasks:
             # Shielded: the polite end of a cancelled run still needs both.
             pumps = [self._pump(tasks, self._stderr.run), self._pump(tasks, self._listen)]
+            tasks.start_soon(self._open_sandbox)
+            if template is not None:
+                bare = [self._binary.path, "app-server", "--strict-config", *arguments(bare_settings())]
+                tasks.start_soon(_templates.make, bare, template)
             try:
                 await self._work(tasks)
             finally:
-                answers.close()
-                with anyio.move_on_after(options.interrupt_grace, shield=True):
-                    await self._stop()
-                if not self._turn.ended and not self._told and (said := await self._stderr.last_words(0)):
-                    link.note(f"codex wrote on its standard error: {said[-1000:]}")
-                for pump in pumps:
-                    pump.cancel()
-                tasks.cancel_scope.cancel()
+                if self._answers is not None:
+                    self._answers.close()
+                try:
+                    with anyio.move_on_after(options.interrupt_grace, shield=True):
+                        await self._stop()
+                finally:  # also when a raw cancellation cuts that short: nothing else ends the pumps
+                    for pump in pumps:
+                        pump.cancel()
+                    tasks.cancel_scope.cancel()
+                    if not self._turn.ended and not self._told and (said := self._stderr.text):
+                        link.note(f"codex wrote on its standard error: {said[-1000:]}")
 
     def _pump(self, tasks: anyio.abc.TaskGroup, body: Callable[[], Awaitable[object]]) -> anyio.CancelScope:
         scope = anyio.CancelScope(shield=True)
@@ -170,6 +201,7 @@ class Drive:
             await session.initialize(self._home.codex)
             if options.base_url is None:
                 await (session.check_account() if self._key is None else session.sign_in(self._key))
+            await self._sandbox_open.wait()
             opened = await session.open_thread(self._params, task.resume)
         except PeerClosed as closed:
             raise StartError(await self._exit("launch")) from closed
@@ -182,6 +214,7 @@ class Drive:
         self._model = _text(opened, "model")
         tasks.start_soon(self._start_turn)
         tasks.start_soon(self._steer)
+        tasks.start_soon(self._patience.run)
         await self._over.wait()
         if self._refused is not None and not self._turn.accepted:
             if isinstance(self._refused, PeerClosed):
@@ -191,7 +224,7 @@ class Drive:
 
     async def _start_turn(self) -> None:
         task, options = self._task, self._options
-        params: dict[str, Any] = {"threadId": self._turn.thread, "input": text_input(task.prompt)}
+        params: dict[str, Any] = {"threadId": self._turn.thread, "input": text_input(self._project, task.prompt)}
         if effort := task.effort or options.effort:
             params["effort"] = effort
         if task.output_schema is not None:
@@ -218,6 +251,11 @@ class Drive:
 
     # -- what is told --------------------------------------------------------------------------------------------------
 
+    async def _answer(self, method: str, params: dict[str, object]) -> object:
+        if self._answers is None:
+            raise RpcError.method_not_found(method)  # nothing is asked before there is a thread
+        return await self._answers.answer(method, params)
+
     def _notified(self, method: str, params: dict[str, object]) -> None:
         if method == "configWarning":
             summary = str(params.get("summary"))
@@ -226,7 +264,11 @@ class Drive:
             if summary.startswith("Invalid configuration"):
                 reason = f"the configuration in {self._home.codex} is broken, and codex would run without it: "
                 self._give_up(Failure("launch", "start", reason + str(params.get("details") or summary)))
+        self._patience.touch()
         self._turn.notified(method, params)
+
+    def _busy(self) -> bool:
+        return self._turn.busy or (self._answers is not None and self._answers.asking)
 
     def _accepted(self) -> None:
         self._link.ready(session=self._turn.thread, model=self._model)

@@ -22,6 +22,7 @@ from subagent_codex._messages import JsonObject, number_in, object_in, text_in
 from subagent_process import RpcError, redact
 from subagents import Failure, FailureKind, StopReason, reset_time
 
+_STATUS: Final = re.compile(r"\b(?:unexpected|last) status:? ([1-5]\d\d)\b")
 _SAID: Final = 3000  # characters of the engine's own words in a message
 _READ: Final = 16_384  # characters of a text in which causes are looked for
 
@@ -138,12 +139,16 @@ def failure_of_turn(error: object, *, now: datetime, reset: float | None = None)
     table = cast("JsonObject", error) if isinstance(error, dict) else {}
     name, status = _info(table.get("codexErrorInfo"))
     said = text_in(table, "message")
+    if status is None and (found := _STATUS.search(said[:_READ])):
+        status = int(found[1])
     rule = _rule(name, status, said)
     details = text_in(table, "additionalDetails")
     words = _words(said, details) or (f"the engine says {name}" if name else "the turn failed without a reason")
-    retry_at = reset_time(f"{said}\n{details}"[:_READ], now=now) if rule.retryable else None
-    if retry_at is None and rule.kind == "limit":
-        retry_at = reset
+    # The later one: the engine's words are cut to the minute, and a retry before the time would be useless.
+    times = [reset] if rule.kind == "limit" else []
+    if rule.retryable:
+        times.append(reset_time(f"{said}\n{details}"[:_READ], now=now))
+    retry_at = max((time for time in times if time is not None), default=None)
     message = f"{words}. To do: {rule.hint}."
     return Ending(rule.stop, Failure(rule.kind, "run", message, rule.retryable, retry_at, status))
 

@@ -2,8 +2,8 @@
 
 Before: what has to stay closed has to be there.  The engine closes what is missing by an empty file of its own, and an
 empty ``commondir`` is the end of a repository, also on the host if the engine is killed meanwhile.  So a plain
-repository gets a ``commondir`` that says ``.``, which changes nothing for git (2.39) but how it spells the way there, an
-empty ``hooks`` folder and, where git would read it, an empty ``config.worktree``.
+repository gets a ``commondir`` that says ``.``, which changes nothing for git (2.39) but how it spells the way there,
+an empty ``hooks`` folder and, where git would read it, an empty ``config.worktree``.
 
 Whoever else uses the same repository, in another process too, holds a lock on that ``commondir``; the last one removes
 it.  A harness that is killed leaves it behind, harmless, and the next run that opens the repository removes it.
@@ -15,10 +15,11 @@ task has registered are named.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import secrets
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _HERE: Final = b".\n"
+_ATTEMPTS: Final = 100
 _FILES: Final = ("commondir", "gitdir", "config.worktree")
 _MOST: Final = 1 << 28  # bytes of an index that are looked at
 
@@ -50,14 +52,19 @@ class Guard:
         """
         if self._folder is None:
             return
-        if self._plain:
-            self._lock = _lay_commondir(self._closed["commondir"])
-            self._closed["hooks"].mkdir(exist_ok=True)
-        self._config_was_missing = False
-        if config := self._closed.get("config.worktree"):
-            with suppress(FileExistsError):
-                config.touch(exist_ok=False)
-                self._config_was_missing = True
+        with ExitStack() as undo:
+            if self._plain:
+                commondir = self._closed["commondir"]
+                self._lock = _lay_commondir(commondir)
+                undo.callback(_take_commondir, commondir, self._lock)
+                with suppress(FileExistsError):
+                    self._closed["hooks"].mkdir()
+            self._config_was_missing = False
+            if config := self._closed.get("config.worktree"):
+                with suppress(FileExistsError):
+                    config.touch(exist_ok=False)
+                    self._config_was_missing = True
+            undo.pop_all()
         self._before = {path: content(path) for path in (self._folder / name for name in _FILES)}
         self._links = self._gitlinks(self._folder)
 
@@ -66,7 +73,7 @@ class Guard:
         if self._folder is None:
             return
         for path, before in self._before.items():
-            if content(path) != before or path.is_symlink():
+            if content(path) != before if before is not None else os.path.lexists(path):
                 self._put_back(path, before)
         if new := self._gitlinks(self._folder) - self._links:
             self._tell(
@@ -113,7 +120,7 @@ def _replace(path: Path, text: bytes) -> None:
 
 def _lay_commondir(path: Path) -> int:
     """Have a ``commondir`` that says ``.``; the descriptor by which it is held.  Git never sees it half-written."""
-    while True:
+    for attempt in range(_ATTEMPTS):  # the last one to leave may be removing it
         draft = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
         try:
             fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
@@ -124,26 +131,29 @@ def _lay_commondir(path: Path) -> int:
         finally:
             with suppress(OSError):
                 draft.unlink()
-        try:
+        with suppress(FileNotFoundError):
             held = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-        except FileNotFoundError:  # whoever had it has just removed it
-            continue
-        fcntl.flock(held, fcntl.LOCK_SH)
-        if _is(path, held):
-            return held
-        os.close(held)
+            # A task that holds it against us costs no more than that it stays when nobody needs it any more.
+            if (_locked(held, fcntl.LOCK_SH) or attempt + 1 == _ATTEMPTS) and _is(path, held):
+                return held
+            os.close(held)
+    raise OSError(errno.EAGAIN, "it goes as often as it is made", str(path))
+
+
+def _locked(held: int, how: int) -> bool:
+    try:
+        fcntl.flock(held, how | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
 
 
 def _take_commondir(path: Path, held: int) -> None:
     """Remove it, if nobody else holds it."""
-    try:
-        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if _is(path, held):
+    with suppress(OSError):
+        if _locked(held, fcntl.LOCK_EX) and _is(path, held):
             path.unlink()
-    except OSError:
-        pass  # the other one removes it
-    finally:
-        os.close(held)
+    os.close(held)
 
 
 def _is(path: Path, held: int) -> bool:

@@ -15,6 +15,8 @@ from subagents import NoticeEvent
 Level = Literal["info", "warning", "error"]
 
 _TEXT: Final = 2000  # characters of a notice
+# Of every run on a machine without bubblewrap, and of no consequence: the bundled one is used.
+_NO_NEWS: Final = "Codex could not find bubblewrap on PATH"
 
 NOTICES: Final[dict[str, tuple[Level, tuple[str, ...]]]] = {
     "warning": ("warning", ("message",)),
@@ -58,7 +60,8 @@ def notice(method: str, params: JsonObject) -> NoticeEvent | None:
     """The notice of a method in `NOTICES`, or of a hook or server that failed; None when there is nothing to say."""
     if method in NOTICES:
         level, names = NOTICES[method]
-        return _made(level, method, *(text_in(params, name) for name in names))
+        told = _made(level, method, *(text_in(params, name) for name in names))
+        return None if told is not None and told.text.startswith(_NO_NEWS) else told
     if method == "hook/completed":
         run = object_in(params, "run")
         status = text_in(run, "status")

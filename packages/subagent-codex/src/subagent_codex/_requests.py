@@ -5,8 +5,6 @@ observed too, the others only read.
 
 Traps:
 
-- A file change that is accepted is written by the engine, outside its sandbox, also through links: the paths are
-  resolved when the question is asked, and a command that runs at the same time could change them after that.
 - `decline` is honoured where `availableDecisions` does not list it (observed). `cancel` interrupts the whole turn.
 - The answers to `request_user_input` go to the model as they are (observed), and `{"answers": {}}` tells it nothing, so
   that it is told in words that nobody is there.
@@ -14,19 +12,16 @@ Traps:
 
 from __future__ import annotations
 
-import os
 import shlex
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias, cast
+from typing import Final, Literal, TypeAlias
 
-from subagent_codex.options import Sandbox
+from subagent_codex._bounds import Bounds
+from subagent_codex._messages import listed, object_in, objects_in, one_line, text_in, texts_in
 from subagent_process import JsonObject, RpcError
 from subagents import OptionKind, PermissionOption, PermissionRequest, ToolKind
-
-if TYPE_CHECKING:
-    from subagent_codex._turn import Turn
 
 Said: TypeAlias = OptionKind | Literal["cancel"]
 Words: TypeAlias = Mapping[Said, JsonObject]
@@ -59,11 +54,7 @@ _TOLD: Final = (
     *("kind", "cwd", "grantRoot", "additionalPermissions", "networkApprovalContext", "permissions"),
     *("serverName", "mode", "requestedSchema", "_meta", "fileChanges"),
 )
-_PROTECTED: Final = frozenset({".git", ".agents", ".codex", ".aws"})
-"""Folders that the sandbox keeps read-only below what it may write."""
-
 _NOBODY: Final = "(Automatic answer: nobody is here to be asked. Decide yourself, and say in the end what you chose.)"
-_TITLE: Final = 200  # characters
 _NO_RESULT: Final = -32000  # JSON-RPC leaves this range to whoever answers
 
 
@@ -84,61 +75,13 @@ class Question:
     counted: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class Bounds:
-    """What the configuration gives by itself.  What cannot be told is not given.
-
-    Attributes:
-        turn: what is known about the steps that are asked about.
-        sandbox: what the engine runs commands in.
-        roots: what it may write under workspace-write, absolute; the working folder first.
-        network: commands may use the network.
-    """
-
-    turn: Turn
-    sandbox: Sandbox
-    roots: tuple[str, ...]
-    network: bool
-
-    @property
-    def open(self) -> bool:
-        """There is no sandbox."""
-        return self.sandbox == "danger-full-access"
-
-    def writes(self, paths: tuple[str, ...]) -> bool:
-        """A command could write all of these by itself; False when there are none to look at."""
-        if self.open:
-            return True
-        return self.sandbox == "workspace-write" and bool(paths) and all(map(self._writable, paths))
-
-    def runs(self, item: str, params: JsonObject) -> bool:
-        """A command does no more once it is approved than the sandbox lets it."""
-        if self.open:
-            return True
-        return (
-            not self.turn.escalates(item)
-            and params.get("kind") in (None, "command")  # else it is input for a terminal, which may be outside
-            and params.get("approvalId") is None  # else it is a part of a command, of which nothing is known
-            and params.get("additionalPermissions") is None
-            and (self.network or params.get("networkApprovalContext") is None)
-        )
-
-    def _writable(self, path: str) -> bool:
-        try:
-            real = os.path.realpath(os.path.join(self.roots[0], path))
-            below = [os.path.relpath(real, os.path.realpath(root)).split(os.sep) for root in self.roots]
-        except (ValueError, IndexError):  # a null character in it; no roots
-            return False
-        return any(parts[0] != os.pardir and _PROTECTED.isdisjoint(parts) for parts in below)
-
-
 def question(method: str, params: JsonObject, bounds: Bounds) -> Question:
     """What a request asks, whatever its params hold.
 
     Raises:
         RpcError: the method is unknown (-32601), or nothing that is true can be answered (-32000).
     """
-    kind = _KINDS.get(method)
+    kind = KINDS.get(method)
     if kind is None:
         raise RpcError.method_not_found(method)
     return kind(params, bounds)
@@ -148,64 +91,66 @@ def question(method: str, params: JsonObject, bounds: Bounds) -> Question:
 
 
 def _command(params: JsonObject, bounds: Bounds) -> Question:
-    item, command = _text(params, "itemId"), _text(params, "command")
-    network = _object(params, "networkApprovalContext")
-    title = f"Reach {_text(network, 'host')} ({_text(network, 'protocol')})" if network else _running(params, command)
+    item, command = text_in(params, "itemId"), text_in(params, "command")
+    network = object_in(params, "networkApprovalContext")
+    title = (
+        f"Reach {text_in(network, 'host')} ({text_in(network, 'protocol')})" if network else _running(params, command)
+    )
     options, beyond = _offered(params, "accept"), not bounds.runs(item, params)
     kind: ToolKind = "fetch" if network else "execute"
     return _asked(_DECISIONS, title, params, kind, item=item, command=command, options=options, beyond=beyond)
 
 
 def _file_change(params: JsonObject, bounds: Bounds) -> Question:
-    item = _text(params, "itemId")
+    item = text_in(params, "itemId")
     return _changing(_DECISIONS, params, bounds, item, bounds.turn.change_paths(item))
 
 
 def _permissions(params: JsonObject, bounds: Bounds) -> Question:
-    wanted = _object(params, "permissions")
+    wanted = object_in(params, "permissions")
     words: Words = {
         "allow_once": {"permissions": wanted, "scope": "turn"},
         "reject_once": {"permissions": {}, "scope": "turn"},
         "cancel": {"permissions": {}, "scope": "turn"},
     }
-    title = f"Grant more permissions for this turn: {_text(params, 'reason') or ', '.join(wanted)}"
-    return _asked(words, title, params, item=_text(params, "itemId"), beyond=not bounds.open)
+    title = f"Grant more permissions for this turn: {text_in(params, 'reason') or ', '.join(wanted)}"
+    return _asked(words, title, params, item=text_in(params, "itemId"), beyond=not bounds.open)
 
 
 def _user_input(params: JsonObject, _: Bounds) -> Question:
-    questions = [cast("JsonObject", q) for q in _list(params, "questions") if isinstance(q, dict)]
-    answers: JsonObject = {_text(q, "id"): {"answers": [_NOBODY]} for q in questions}
-    title = "; ".join(_text(q, "question") for q in questions)
+    questions = objects_in(params, "questions")
+    answers: JsonObject = {text_in(q, "id"): {"answers": [_NOBODY]} for q in questions}
+    title = "; ".join(text_in(q, "question") for q in questions)
     return _unasked(f"Answer: {title}", no={"answers": answers}, cancel={"answers": {}})
 
 
 def _elicitation(params: JsonObject, bounds: Bounds) -> Question:
     """Asked only where a bare yes says all: a tool call, or a form without a field that has to be filled."""
-    title = f"{_text(params, 'serverName')}: {_text(params, 'message') or _text(params, 'title')}"
-    bare = params.get("mode") in _FORMS and not _object(params, "requestedSchema").get("required")
-    if not bare or _object(params, "_meta").get("codex_approval_kind") not in (None, "mcp_tool_call"):
+    title = f"{text_in(params, 'serverName')}: {text_in(params, 'message') or text_in(params, 'title')}"
+    bare = params.get("mode") in _FORMS and not object_in(params, "requestedSchema").get("required")
+    if not bare or object_in(params, "_meta").get("codex_approval_kind") not in (None, "mcp_tool_call"):
         return _unasked(title, no=_ACTIONS["reject_once"], cancel=_ACTIONS["cancel"])
     return _asked(_ACTIONS, title, params, beyond=not bounds.open)  # a server of tools runs outside the sandbox
 
 
 def _tool_call(params: JsonObject, _: Bounds) -> Question:
-    tool = _text(params, "tool")
+    tool = text_in(params, "tool")
     told = {"type": "inputText", "text": f"This client has no tool {tool!r}."}
     return _unasked(f"Call the client's tool {tool}", no={"contentItems": [told], "success": False})
 
 
 def _old_command(params: JsonObject, bounds: Bounds) -> Question:
-    item = _text(params, "callId")
-    command = shlex.join(part for part in _list(params, "command") if isinstance(part, str))
+    item = text_in(params, "callId")
+    command = shlex.join(texts_in(params, "command"))
     options, beyond = _offered({}, "accept", "acceptForSession"), not bounds.runs(item, params)
     title = _running(params, command)
     return _asked(_OLD_DECISIONS, title, params, "execute", item=item, command=command, options=options, beyond=beyond)
 
 
 def _old_file_change(params: JsonObject, bounds: Bounds) -> Question:
-    changes = _object(params, "fileChanges")
-    moved = (_text(cast("JsonObject", change), "move_path") for change in changes.values() if isinstance(change, dict))
-    return _changing(_OLD_DECISIONS, params, bounds, _text(params, "callId"), (*changes, *filter(None, moved)))
+    changes = object_in(params, "fileChanges")
+    moved = (text_in(object_in(changes, path), "move_path") for path in changes)
+    return _changing(_OLD_DECISIONS, params, bounds, text_in(params, "callId"), (*changes, *filter(None, moved)))
 
 
 def _time(_: JsonObject, __: Bounds) -> Question:
@@ -220,7 +165,7 @@ def _no_attestation(_: JsonObject, __: Bounds) -> Question:
     raise RpcError(_NO_RESULT, "this client can attest nothing")
 
 
-_KINDS: Final[Mapping[str, Callable[[JsonObject, Bounds], Question]]] = {
+KINDS: Final[Mapping[str, Callable[[JsonObject, Bounds], Question]]] = {
     "item/commandExecution/requestApproval": _command,
     "item/fileChange/requestApproval": _file_change,
     "item/permissions/requestApproval": _permissions,
@@ -250,14 +195,14 @@ def _asked(
     options: tuple[PermissionOption, ...] = (_OPTIONS["accept"], _OPTIONS["decline"]),
     beyond: bool,
 ) -> Question:
-    line = _line(title)
+    line = one_line(title)
     request = PermissionRequest(
         line,
         kind,
         item,
         command or None,
         paths,
-        reason=_text(params, "reason"),
+        reason=text_in(params, "reason"),
         options=options,
         beyond=beyond,
         data={name: params[name] for name in _TOLD if params.get(name) is not None},
@@ -266,12 +211,12 @@ def _asked(
 
 
 def _unasked(title: str, *, no: JsonObject, cancel: JsonObject | None = None, counted: bool = True) -> Question:
-    return Question({"reject_once": no, "cancel": no if cancel is None else cancel}, _line(title), counted=counted)
+    return Question({"reject_once": no, "cancel": no if cancel is None else cancel}, one_line(title), counted=counted)
 
 
 def _changing(words: Words, params: JsonObject, bounds: Bounds, item: str, paths: tuple[str, ...]) -> Question:
-    root = _text(params, "grantRoot")
-    title = f"Change {', '.join(paths) or 'files'}" + (f", and grant {root}" if root else "")
+    root = text_in(params, "grantRoot")
+    title = f"Change {listed(paths) or 'files'}" + (f", and grant {root}" if root else "")
     options = _offered({}, "accept", "acceptForSession")
     beyond = not (bounds.writes(paths) and (not root or bounds.writes((root,))))
     return _asked(words, title, params, "edit", item=item, paths=paths, options=options, beyond=beyond)
@@ -284,25 +229,5 @@ def _running(params: JsonObject, command: str) -> str:
 
 def _offered(params: JsonObject, *otherwise: str) -> tuple[PermissionOption, ...]:
     """The answers that the engine takes: those that it lists, and `decline` always."""
-    words = _list(params, "availableDecisions") or otherwise
+    words = otherwise if params.get("availableDecisions") is None else texts_in(params, "availableDecisions")
     return tuple(option for word, option in _OPTIONS.items() if word in words or word == "decline")
-
-
-def _line(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= _TITLE else line[: _TITLE - 1] + "…"
-
-
-def _text(params: JsonObject, name: str) -> str:
-    value = params.get(name)
-    return value if isinstance(value, str) else ""
-
-
-def _object(params: JsonObject, name: str) -> JsonObject:
-    value = params.get(name)
-    return cast("JsonObject", value) if isinstance(value, dict) else {}
-
-
-def _list(params: JsonObject, name: str) -> list[object]:
-    value = params.get(name)
-    return cast("list[object]", value) if isinstance(value, list) else []

@@ -17,17 +17,18 @@ class Text:
 
     Attributes:
         id: of its events.
+        parts: what was told of it.
     """
 
-    __slots__ = ("_make", "_parts", "id", "parent", "phase")
+    __slots__ = ("_make", "id", "parent", "parts", "phase")
 
     def __init__(self, make: Piece, id: str, parent: str | None, phase: str) -> None:  # noqa: A002  # as in the event
         self._make, self.id, self.parent, self.phase = make, id, parent, phase
-        self._parts: list[str] = []
+        self.parts: list[str] = []
 
     def piece(self, delta: str) -> TextEvent | ThoughtEvent:
         """The event of one more piece."""
-        self._parts.append(delta)
+        self.parts.append(delta)
         return self._make(delta, self.id, self.parent)
 
     @property
@@ -38,7 +39,7 @@ class Text:
     @property
     def whole(self) -> str:
         """What there is of it."""
-        return "".join(self._parts)
+        return "".join(self.parts)
 
 
 class Said:
@@ -46,7 +47,7 @@ class Said:
 
     def __init__(self) -> None:
         self._open: dict[str, Text] = {}
-        self._times: Counter[str] = Counter()  # how often an item of that id was completed
+        self._times: Counter[str] = Counter()  # how often an item of that id has ended
         self._messages: list[tuple[str, str]] = []  # phase and text of those that may be the answer
         self._settled = 0  # so many of them belong to responses that are whole
         self._superseded = ""
@@ -83,6 +84,11 @@ class Said:
             return None  # its summary is told in parts, which a complete one joins in another way
         return text.piece(whole[len(told) :]) if len(whole) > len(told) and whole.startswith(told) else None
 
+    @property
+    def speaking(self) -> bool:
+        """A message or a thought has begun, and is not complete."""
+        return bool(self._open)
+
     def responded(self) -> None:
         """A response of the model is whole: what it said stays."""
         self._settled = len(self._messages)
@@ -93,16 +99,18 @@ class Said:
         if partial:
             self._superseded = _chosen(partial)
         del self._messages[self._settled :]
-        self._open = {item: text for item, text in self._open.items() if text.parent is not None}
+        for item in [item for item, text in self._open.items() if text.parent is None]:
+            del self._open[item]
+            self._times[item] += 1
 
     @property
     def answer(self) -> str:
-        """The text that the rule for the answer finds among the complete messages."""
-        return _chosen(self._messages)
+        """The answer of a turn that completed; of the complete messages if there are any."""
+        return _chosen(self._messages) or _chosen(self._unfinished())
 
     @property
     def so_far(self) -> str:
-        """The same with what is not complete, for a turn that does not end by itself."""
+        """What there is of an answer in a turn that did not complete: what was being said counts too."""
         return _chosen([*self._messages, *self._unfinished()]) or self._superseded
 
     def _unfinished(self) -> list[tuple[str, str]]:

@@ -104,11 +104,27 @@ class Session:
         """
         try:
             if turn is not None and not ended.is_set():
-                await self.peer.request("turn/interrupt", {"threadId": thread, "turnId": turn})
-                await ended.wait()
+                await self._interrupt(thread, turn, ended)
             await self.peer.request("thread/backgroundTerminals/clean", {"threadId": thread})
         except (RpcError, PeerClosed, InvalidAnswer, TimeoutError):
             return  # the ladder does the rest
+
+    async def _interrupt(self, thread: str, turn: str, ended: anyio.Event) -> None:
+        """Until the turn has ended, whether this is answered or not.
+
+        One for a turn that was interrupted already, by the answer to a request, never is (observed).
+        """
+        async with anyio.create_task_group() as tasks:
+
+            async def interrupt() -> None:
+                try:
+                    await self.peer.request("turn/interrupt", {"threadId": thread, "turnId": turn})
+                except (RpcError, PeerClosed, InvalidAnswer, TimeoutError):
+                    tasks.cancel_scope.cancel()  # that turn does not run
+
+            tasks.start_soon(interrupt)
+            await ended.wait()
+            tasks.cancel_scope.cancel()
 
     async def _ask(self, method: str, params: Mapping[str, object]) -> Object:
         pause = _PAUSE
@@ -137,6 +153,6 @@ SIGN_IN: Final = (
 )
 
 
-def text_input(text: str) -> list[dict[str, str]]:
-    """A text as the input of a turn."""
-    return [{"type": "text", "text": text}]
+def text_input(*texts: str) -> list[dict[str, str]]:
+    """Texts as the input of a turn, without the empty ones."""
+    return [{"type": "text", "text": text} for text in texts if text]

@@ -38,6 +38,7 @@ _HERMETIC: Final[Settings] = {
     "otel.trace_exporter": "none",
     "features.plugins": False,  # else github.com, api.github.com and chatgpt.com are contacted
     "features.apps": False,
+    "project_doc_max_bytes": 0,  # we read it ourselves, where it is wanted: see `_instructions`
     "skills.include_instructions": False,
     "skills.bundled.enabled": False,
     "allow_login_shell": False,  # else /etc/profile resets PATH
@@ -82,8 +83,6 @@ def process_settings(options: CodexOptions, cwd: str, *, keyed: bool, trust: boo
     if options.home != "inherit":
         found |= _HERMETIC
         found["web_search"] = "live" if options.web_search else "disabled"
-        if not options.project_instructions:
-            found["project_doc_max_bytes"] = 0
     if options.home == "isolated" or keyed:
         found["cli_auth_credentials_store"] = "ephemeral"
     if trust:
@@ -92,6 +91,11 @@ def process_settings(options: CodexOptions, cwd: str, *, keyed: bool, trust: boo
         found["model_provider"] = PROVIDER
         found[f"model_providers.{PROVIDER}"] = _provider(options)
     return found
+
+
+def bare_settings() -> Settings:
+    """What prepares the databases of a home: no path, no key, no model provider."""
+    return _HEADLESS | _HERMETIC | {"cli_auth_credentials_store": "ephemeral"}
 
 
 def own_provider(options: CodexOptions, *, keyed: bool) -> bool:

@@ -59,14 +59,19 @@ class Stderr(ByteReceiveStream):
             level = "error" if found[1] == "ERROR" else "warning"
             self._emit(NoticeEvent(redact(found[3]), "stderr", level, {"target": found[2]}))
 
+    @property
+    def text(self) -> str:
+        """The end of what was read, without colours and repetitions; redacted."""
+        return condensed(self._tail.text)
+
     async def last_words(self, patience: float) -> str:
-        """The end of it, without colours and repetitions; redacted; empty when it said nothing.
+        """`text` once the stream has ended.
 
         `patience` is in seconds, for what is still on its way.
         """
         with anyio.move_on_after(patience):
             await self._drained.wait()
-        return condensed(self._tail.text)
+        return self.text
 
 
 def condensed(text: str) -> str:

@@ -9,7 +9,6 @@ Traps:
 - Threads of sub-agents speak on the same wire: their events have a `parent`, and never are the answer.
 - A stream that is cut is repeated: the partial message is completed once per attempt, each time as a new item. The
   earlier ones were told, and are no candidates for the answer any more.
-- Raw calls and items come in any order. A call is told from its raw output only when no item of that id was seen.
 """
 
 from __future__ import annotations
@@ -20,12 +19,11 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Final, Literal
 
-from subagent_codex._calls import CALLS, OUTPUTS, Call, answer_of, call_of
 from subagent_codex._failures import failure_of_turn
-from subagent_codex._items import agents_of, paths_of, step
-from subagent_codex._messages import JsonObject, object_in, objects_in, one_line, tail, text_in, texts_in
+from subagent_codex._messages import JsonObject, object_in, objects_in, one_line, text_in, texts_in
 from subagent_codex._notices import NOTICES, PASSED, Limits, notice, retry_notice
 from subagent_codex._said import Said, Text
+from subagent_codex._steps import Steps
 from subagent_codex._usage import Meter
 from subagent_process import redact
 from subagents import (
@@ -38,7 +36,6 @@ from subagents import (
     Result,
     TextEvent,
     ThoughtEvent,
-    ToolEvent,
     Usage,
     UsageEvent,
 )
@@ -73,20 +70,13 @@ class Turn:
         self.id: str | None = None
         self.accepted = self.ended = False
         self.unknown: Counter[str] = Counter()
-        self._emit, self._on_accepted, self._on_ended, self._cwd = emit, accepted, ended, cwd
+        self._emit, self._on_accepted, self._on_ended = emit, accepted, ended
         self._outcome: Result | None = None
         self._said, self._meter, self._limits = Said(), Meter(), Limits()
+        self._steps = Steps(emit, cwd)
         self._model: str | None = None  # only where it is another one than was asked for
         self._error: JsonObject = {}  # the last one that was said
         self._retrying = False
-        self._steps: dict[str, ToolEvent] = {}  # those that run
-        self._items: set[str] = set()  # ids of all items that were no messages
-        self._changes: dict[str, tuple[str, ...]] = {}
-        self._calls: dict[str, Call] = {}
-        self._unanswered: dict[str, str | None] = {}  # calls without an output, and their parent
-        self._agents: dict[str, str] = {}  # thread of a sub-agent to the step that made it
-        self._refused: dict[str, str] = {}  # by the engine: call to what it was
-        self._declined: set[str] = set()  # by whoever was asked
         self._last: Text | None = None
         self._last_item = ""
         self._handlers: dict[str, Callable[[JsonObject, str | None], bool]] = {
@@ -95,10 +85,10 @@ class Turn:
             "item/reasoning/summaryTextDelta": self._thought,
             "item/reasoning/textDelta": self._thought,
             "item/reasoning/summaryPartAdded": self._thought_part,
-            "item/commandExecution/outputDelta": self._output,
-            "item/mcpToolCall/progress": self._progress,
-            "item/fileChange/patchUpdated": self._patched,
-            "rawResponseItem/completed": self._raw,
+            "item/commandExecution/outputDelta": self._steps.output,
+            "item/mcpToolCall/progress": self._steps.progress,
+            "item/fileChange/patchUpdated": self._steps.patched,
+            "rawResponseItem/completed": self._steps.raw,
             "thread/tokenUsage/updated": self._used,
             "turn/plan/updated": self._planned,
             "turn/started": self._started,
@@ -118,15 +108,16 @@ class Turn:
 
     def notified(self, method: str, params: JsonObject) -> None:
         """Take one notification. Never raises, whatever its values are."""
-        if method == _DELTA:  # the one that comes by the thousand
-            item, delta = params.get("itemId"), params.get("delta")
+        if method == _DELTA:  # the one that comes by the thousand: nothing is done twice for it
+            item, delta, text = params.get("itemId"), params.get("delta"), self._last
             if type(item) is not str or type(delta) is not str:
                 self._strange(method)
                 return
-            if item != self._last_item or self._last is None:
-                self._last = self._said.open(TextEvent, item, self._parent(params))
+            if text is None or item != self._last_item:
+                text = self._last = self._said.open(TextEvent, item, self._parent(params))
                 self._last_item = item
-            self._emit(self._last.piece(delta))
+            text.parts.append(delta)
+            self._emit(TextEvent(delta, text.id, text.parent))
             return
         handler = self._handlers.get(method)
         if handler is not None:
@@ -147,6 +138,11 @@ class Turn:
         return self._outcome
 
     @property
+    def busy(self) -> bool:
+        """A step is being taken, or the model is speaking: silence is then not that of a request to the model."""
+        return self._steps.busy or self._said.speaking
+
+    @property
     def text(self) -> str:
         """The answer as far as it came, for an ending from elsewhere."""
         return self._said.so_far
@@ -159,12 +155,7 @@ class Turn:
     @property
     def notes(self) -> tuple[str, ...]:
         """What a reader of the verdict should know, one sentence each."""
-        found: list[str] = []
-        if count := len(self._refused):
-            last = next(reversed(self._refused.values()))
-            found.append(f"{_steps(count)} refused by the engine, its sandbox or its rules; the last: {last}")
-        if count := len(self._declined):
-            found.append(f"{_steps(count)} declined when the engine asked for permission")
+        found = list(self._steps.notes)
         if self._error and not self.ended:
             said = redact(one_line(": ".join(filter(None, (text_in(self._error, n) for n in _WORDS)))))
             found.append(f"the engine {'was repeating a request' if self._retrying else 'reported an error'}: {said}")
@@ -176,12 +167,11 @@ class Turn:
         True unless the raw call of that id is known, and plain: only that tells the two apart (observed: both are
         asked about with the same parameters). A command inside the script of code mode has no raw call of its own.
         """
-        call = self._calls.get(item_id)
-        return call is None or not call.plain
+        return self._steps.escalates(item_id)
 
     def change_paths(self, item_id: str) -> tuple[str, ...]:
         """The files of a `fileChange` that was started, as the engine wrote them; empty when they are not known."""
-        return self._changes.get(item_id, ())
+        return self._steps.change_paths(item_id)
 
     # -- the turn --------------------------------------------------------------------------------------------------
 
@@ -206,9 +196,9 @@ class Turn:
         self.id = self.id or text_in(turn, "id") or None
         self._accept()
         for item in objects_in(turn, "items"):
-            if text_in(item, "type") == "agentMessage":  # normally told long ago
+            if text_in(item, "type") == "agentMessage" and text_in(item, "id"):  # normally told long ago
                 self._message_over(item, None)
-        self._leave_calls()
+        self._steps.end()
         self.ended = True
         self._outcome = self._verdict(turn)
         self._on_ended()
@@ -248,6 +238,10 @@ class Turn:
             self._emit(replace(retry_notice(error), code="error"))
         return bool(error)
 
+    def _recovered(self) -> None:
+        if self._retrying:
+            self._error, self._retrying = {}, False
+
     # -- items -----------------------------------------------------------------------------------------------------
 
     def _item_started(self, params: JsonObject, parent: str | None) -> bool:
@@ -255,10 +249,12 @@ class Turn:
         kind, name = text_in(item, "type"), text_in(item, "id")
         if not name or not kind:
             return False
+        if parent is None:
+            self._recovered()
         if kind == "agentMessage":
             self._said.open(TextEvent, name, parent, text_in(item, "phase"))
         elif kind not in _SILENT and kind not in ("reasoning", "plan", "contextCompaction"):
-            self._step(item, parent, over=False)
+            self._steps.item(item, parent, over=False)
         return True
 
     def _item_completed(self, params: JsonObject, parent: str | None) -> bool:
@@ -277,7 +273,7 @@ class Turn:
         elif kind == "contextCompaction":
             self._emit(NoticeEvent("the engine replaced the conversation so far by a summary", "compacted"))
         elif kind not in _SILENT:
-            self._step(item, parent, over=True)
+            self._steps.item(item, parent, over=True)
         return True
 
     def _message_over(self, item: JsonObject, parent: str | None) -> None:
@@ -289,39 +285,6 @@ class Turn:
         if event is not None:
             self._emit(event)
 
-    def _step(self, item: JsonObject, parent: str | None, *, over: bool) -> None:
-        event = step(item, over=over, cwd=self._cwd, parent=parent)
-        name = text_in(item, "id")
-        self._items.add(name)
-        self._unanswered.pop(name, None)
-        self._refused.pop(name, None)
-        if text_in(item, "type") == "fileChange":
-            self._changes[name] = paths_of(item)
-        for agent in agents_of(item):
-            self._agents.setdefault(agent, event.id)
-        if over:
-            self._steps.pop(event.id, None)
-            if item.get("status") == "declined":
-                self._declined.add(name)
-        else:
-            self._steps[event.id] = event
-        self._emit(event)
-
-    def _output(self, params: JsonObject, parent: str | None) -> bool:
-        event, delta = self._steps.get(text_in(params, "itemId")), params.get("delta")
-        if event is not None and isinstance(delta, str):
-            event = self._steps[event.id] = replace(event, output=tail(event.output + delta))
-            self._emit(event)
-        return isinstance(delta, str)
-
-    def _progress(self, params: JsonObject, parent: str | None) -> bool:
-        return self._output({**params, "delta": f"{text_in(params, 'message')}\n"}, parent)
-
-    def _patched(self, params: JsonObject, parent: str | None) -> bool:
-        if name := text_in(params, "itemId"):
-            self._changes[name] = paths_of(params)
-        return bool(name)
-
     def _thought(self, params: JsonObject, parent: str | None) -> bool:
         item, delta = text_in(params, "itemId"), params.get("delta")
         if not item or not isinstance(delta, str):
@@ -331,7 +294,7 @@ class Turn:
 
     def _thought_part(self, params: JsonObject, parent: str | None) -> bool:
         text = self._said.find(text_in(params, "itemId"))
-        if text is not None and text.whole:
+        if text is not None and text.parts:
             self._emit(text.piece("\n\n"))
         return True
 
@@ -344,41 +307,15 @@ class Turn:
             self._emit(PlanEvent(tuple(entries)))
         return isinstance(params.get("plan"), list)
 
-    # -- raw calls -------------------------------------------------------------------------------------------------
-
-    def _raw(self, params: JsonObject, parent: str | None) -> bool:
-        item = object_in(params, "item")
-        kind, name = text_in(item, "type"), text_in(item, "call_id")
-        if kind in CALLS and name:
-            call, before = call_of(item), self._calls.get(name)
-            # Said twice, it is as plain as the less plain of both.
-            self._calls[name] = call if before is None or before.plain or not call.plain else before
-            if name not in self._items:
-                self._unanswered[name] = parent
-        elif kind in OUTPUTS and name in self._unanswered:
-            self._answered(name, self._unanswered.pop(name), item)
-        return bool(kind)
-
-    def _answered(self, name: str, parent: str | None, item: JsonObject) -> None:
-        call, answer = self._calls[name], answer_of(item)
-        if answer.refusal == "caller":
-            self._declined.add(name)
-        elif answer.refusal == "engine" or (call.shell and answer.exit_code):
-            self._refused[name] = redact(f"{call.title}: {one_line(answer.output)}")
-        self._emit(call.event(name, answer.status, answer.output, answer.exit_code, parent))
-
-    def _leave_calls(self) -> None:
-        for name, parent in self._unanswered.items():
-            self._emit(self._calls[name].event(name, "failed", "", None, parent))
-        self._unanswered.clear()
-
     # -- the rest --------------------------------------------------------------------------------------------------
 
     def _used(self, params: JsonObject, parent: str | None) -> bool:
         usage = object_in(params, "tokenUsage")
-        earlier = parent is None and not self.accepted
+        other = self.id is not None and text_in(params, "turnId") not in ("", self.id)
+        earlier = parent is None and (other or not self.accepted)
         if parent is None:
             self._said.responded()
+            self._recovered()
         if self._meter.read(text_in(params, "threadId"), usage, earlier=earlier):
             self._emit(UsageEvent(self.usage))
         return bool(usage)
@@ -402,7 +339,7 @@ class Turn:
         thread = params.get("threadId")
         if thread is None or self.thread is None or thread == self.thread:
             return None
-        return self._agents.get(thread, thread) if isinstance(thread, str) else "?"
+        return self._steps.maker_of(thread) if isinstance(thread, str) else "?"
 
     def _strange(self, method: str) -> None:
         if method not in self.unknown and len(self.unknown) >= _UNKNOWN:
@@ -414,7 +351,3 @@ class Turn:
 
 
 _WORDS: Final = ("message", "additionalDetails")
-
-
-def _steps(count: int) -> str:
-    return "1 step was" if count == 1 else f"{count} steps were"

@@ -39,7 +39,9 @@ class Meter:
         if earlier:
             self._before[thread] = total
             return False
-        self._before.setdefault(thread, _minus(total, last))
+        if thread not in self._before:
+            # Without its last response, all of it is taken for the turn's.
+            self._before[thread] = _minus(total, tuple(a if b is None else b for a, b in zip(total, last, strict=True)))
         changed = self._now.get(thread) != total
         self._now[thread] = total
         return changed

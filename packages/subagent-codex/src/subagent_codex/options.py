@@ -37,44 +37,71 @@ class CodexOptions(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
     model: str | None = Field(
-        None, description="the model; by default gpt-5.5, and in an inherited home the one that is configured there"
+        default=None,
+        description="the model; by default gpt-5.5, and in an inherited home the one that is configured there",
     )
-    effort: str | None = Field(None, description="how hard to think, in the model's word (low, medium, high, …)")
-    sandbox: Sandbox = Field("read-only", description="what commands of the task may write, as Codex names it")
+    effort: str | None = Field(
+        default=None, description="how hard to think, in the model's word (low, medium, high, …)"
+    )
+    sandbox: Sandbox = Field(default="read-only", description="what commands of the task may write, as Codex names it")
     approval_policy: ApprovalPolicy = Field(
-        "never", description="when Codex asks before it acts; the answer is the run's permission"
+        default="never", description="when Codex asks before it acts; the answer is the run's permission"
     )
     home: Annotated[HomeKind | Path, BeforeValidator(_absolute)] = Field(
-        "isolated",
+        default="isolated",
         description="isolated: a private one for each run; inherit: your own sign-in and settings; a path: that"
         " CODEX_HOME, made if missing, used by one run at a time, never removed",
     )
     tool_home: Literal["private", "real"] = Field(
-        "private",
+        default="private",
         description="HOME of the commands of a task; real shows them everything in yours, tokens in its files included",
     )
-    api_key: SecretStr | None = Field(None, description="an API key; never in a variable or a file of the child")
-    api_key_env: str | None = Field(None, description="the variable of this process that holds the API key")
-    base_url: str | None = Field(None, description="a Responses API of your own (…/v1) instead of OpenAI's")
-    executable: _Folder | None = Field(None, description="the codex to run; else the bundled one, else that on PATH")
-    writable_roots: tuple[_Folder, ...] = Field((), description="folders that workspace-write may write beside cwd")
-    network_access: bool = Field(False, description="whether commands may use the network under workspace-write")
+    api_key: SecretStr | None = Field(
+        default=None, description="an API key; never in a variable or a file of the child"
+    )
+    api_key_env: str | None = Field(default=None, description="the variable of this process that holds the API key")
+    base_url: str | None = Field(default=None, description="a Responses API of your own (…/v1) instead of OpenAI's")
+    executable: _Folder | None = Field(
+        default=None, description="the codex to run; else the bundled one, else that on PATH"
+    )
+    writable_roots: tuple[_Folder, ...] = Field(
+        default=(), description="folders that workspace-write may write beside cwd"
+    )
+    network_access: bool = Field(
+        default=False, description="whether commands may use the network under workspace-write"
+    )
     git_writable: bool | None = Field(
-        None,
+        default=None,
         description="whether .git is open under workspace-write, so that a task can commit; by default where its"
         " configuration and hooks stay closed, which is everywhere but in a plain repository with home=inherit;"
         " branches, index and history are then the task's to change",
     )
-    project_instructions: bool = Field(False, description="whether the AGENTS.md of the project is read")
-    web_search: bool = Field(False, description="whether the model may search the web through its provider")
-    max_refusals: int = Field(8, ge=1, description="after so many refused requests a run fails with kind policy")
-    request_max_retries: int = Field(1, ge=0, le=100, description="how often the engine repeats a failed request")
-    stream_max_retries: int = Field(2, ge=0, le=100, description="how often the engine repeats a broken stream")
-    stream_idle_timeout: _Limit = Field(120.0, description="without a word from the model server, for the engine")
-    ready_timeout: _Limit = Field(30.0, description="for each answer of the app-server before the task is accepted")
-    interrupt_grace: _Seconds = Field(2.0, description="for the engine to interrupt the turn and end its commands")
-    eof_grace: _Seconds = Field(1.0, description="from the end of its input to SIGTERM")
-    term_grace: _Seconds = Field(1.0, description="from SIGTERM to SIGKILL")
+    project_instructions: bool = Field(
+        default=False,
+        description="whether the AGENTS.md of the project is read; with home=inherit, what your configuration says"
+        " about the folder counts instead, where it says something",
+    )
+    web_search: bool = Field(default=False, description="whether the model may search the web through its provider")
+    max_refusals: int = Field(
+        default=8, ge=1, description="after so many refused requests a run fails with kind policy"
+    )
+    request_max_retries: int = Field(
+        default=1, ge=0, le=100, description="how often the engine repeats a failed request"
+    )
+    stream_max_retries: int = Field(default=2, ge=0, le=100, description="how often the engine repeats a broken stream")
+    stream_idle_timeout: _Limit = Field(
+        default=120.0,
+        description="of silence in an answer of the model server, after which the engine repeats the request; a server"
+        " that does not begin to answer fails the run after that time for the first try and each of stream_max_retries",
+    )
+    ready_timeout: _Limit = Field(
+        default=30.0, description="for each answer of the app-server before the task is accepted"
+    )
+    interrupt_grace: _Seconds = Field(
+        default=2.0, description="for the engine to interrupt the turn and end its commands"
+    )
+    eof_grace: _Seconds = Field(default=1.0, description="from the end of its input to SIGTERM")
+    term_grace: _Seconds = Field(default=1.0, description="from SIGTERM to SIGKILL")
 
     @field_validator("model", "effort")
     @classmethod

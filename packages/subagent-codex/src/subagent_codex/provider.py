@@ -14,6 +14,7 @@ from pydantic import BaseModel
 
 from subagent_codex.options import CodexFields, CodexOptions, check_model
 from subagent_process import child_env
+from subagent_process.redaction import remember
 from subagents import Failure, Link, Probe, Provider, StartError, Task, TaskError
 
 _PROMPT_LIMIT: Final = 1_048_576  # characters of the input of a turn (codex 0.163.0: input_too_large)
@@ -67,6 +68,8 @@ class Codex(Provider):
         from subagent_codex._session import SIGN_IN
 
         options, key = self.options, self._key()
+        if key is not None:
+            remember([key])  # a model server may repeat it, and not every key has a shape that is known
         binary = await locate(options)
         if options.home == "isolated" and key is None and options.base_url is None:
             raise StartError(Failure("auth", "start", SIGN_IN))

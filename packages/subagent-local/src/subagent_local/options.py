@@ -15,16 +15,26 @@ class LocalOptions(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    model: str | Path = Field(DEFAULT_MODEL, description=f"{', '.join(MODELS)}, or a path to a .gguf file of your own")
-    context: int = Field(8192, ge=256, description="tokens of the window: prompt and answer together")
-    threads: int | None = Field(None, ge=1, description="CPU threads of the engine; by default as many as it may use")
-    max_tokens: int = Field(
-        2048, ge=1, description="the most tokens of an answer; this much of the window is kept free"
+    model: str | Path = Field(
+        default=DEFAULT_MODEL, description=f"{', '.join(MODELS)}, or a path to a .gguf file of your own"
     )
-    temperature: float = Field(0.0, ge=0, le=2, description="0 gives the likeliest answer, and the same one each time")
-    download: bool = Field(True, description="whether a model that is not here may be downloaded when it is first used")
-    ready_timeout: float = Field(120.0, gt=0, allow_inf_nan=False, description="for the engine to load the model")
-    stall_timeout: float = Field(120.0, gt=0, allow_inf_nan=False, description="without a word from the engine")
+    context: int = Field(default=8192, ge=256, description="tokens of the window: prompt and answer together")
+    threads: int | None = Field(
+        default=None, ge=1, description="CPU threads of the engine; by default as many as it may use"
+    )
+    max_tokens: int = Field(
+        default=2048, ge=1, description="the most tokens of an answer; this much of the window is kept free"
+    )
+    temperature: float = Field(
+        default=0.0, ge=0, le=2, description="0 gives the likeliest answer, and the same one each time"
+    )
+    download: bool = Field(
+        default=True, description="whether a model that is not here may be downloaded when it is first used"
+    )
+    ready_timeout: float = Field(
+        default=120.0, gt=0, allow_inf_nan=False, description="for the engine to load the model"
+    )
+    stall_timeout: float = Field(default=120.0, gt=0, allow_inf_nan=False, description="without a word from the engine")
 
     @model_validator(mode="after")
     def _answer_fits(self) -> LocalOptions:

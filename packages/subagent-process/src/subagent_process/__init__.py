@@ -34,13 +34,14 @@ from .process import OwnedProcess
 from .redaction import redact
 from .removal import Reason, removal_reason
 from .report import Ladder, ShutdownReport
-from .spawn import open_process
+from .spawn import Containment, open_process
 from .tail import StderrTail
 from .toolenv import ToolEnv, tool_env
 
 __all__ = [
     "CommandTimeout",
     "CompletedCommand",
+    "Containment",
     "HomeError",
     "InvalidAnswer",
     "JsonObject",

@@ -16,6 +16,8 @@ from contextlib import suppress
 
 import anyio
 
+from ._sockets import NO_SIGNAL, pair
+
 
 class Status:
     """What was reported so far; ``feed`` is the whole of its logic."""
@@ -26,7 +28,7 @@ class Status:
         self.missing: tuple[str, ...] = ()
         self.pid: int | None = None
         self.error: tuple[int, str] | None = None  # errno and the stage that failed
-        self.refused: str | None = None
+        self.refused = False
         self.exit: int | None = None
         self.clean: bool | None = None
         self.killed = 0
@@ -43,7 +45,7 @@ class Status:
     @property
     def decided(self) -> bool:
         """Whether the program was started is known."""
-        return self.pid is not None or self.error is not None or self.refused is not None or self.lost
+        return self.pid is not None or self.error is not None or self.refused or self.lost
 
     def feed(self, data: bytes) -> None:
         """Take what was read; empty is the end of the channel."""
@@ -66,7 +68,7 @@ class Status:
             case "E":
                 self.error = (int(words[0]), words[1])
             case "R":
-                self.refused = words[0]
+                self.refused = True
             case "X":
                 self.exit = int(words[0])
             case "A":
@@ -87,8 +89,7 @@ class Control:
     """Our end of the channel, and the ways in which it lets go."""
 
     def __init__(self) -> None:
-        near, self.far = socket.socketpair()
-        near.setblocking(False)
+        near, self.far = pair()
         self.far.setblocking(False)
         self.socket, self.status = near, Status()
         self._lock = anyio.Lock()
@@ -133,7 +134,7 @@ class Control:
         view = memoryview(data)
         while view:
             try:
-                view = view[self.socket.send(view, socket.MSG_NOSIGNAL) :]
+                view = view[self.socket.send(view, NO_SIGNAL) :]
             except BlockingIOError:
                 await anyio.wait_writable(self.socket)
             except OSError:
@@ -142,7 +143,7 @@ class Control:
     def order(self, order: bytes) -> None:
         """Give an order; of no effect when the run is over.  Never waits."""
         with suppress(OSError):
-            self.socket.send(order, socket.MSG_NOSIGNAL)
+            self.socket.send(order, NO_SIGNAL)
 
     def release(self) -> None:
         """Let go: the keeper ends the tree.  Its reports still arrive."""

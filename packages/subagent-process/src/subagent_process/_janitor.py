@@ -17,6 +17,7 @@ import threading
 from pathlib import Path
 
 from ._supervisor import folder
+from ._supervisor.processes import started
 
 if sys.platform != "win32":  # pragma: no branch
     import fcntl
@@ -27,15 +28,6 @@ _OWNER = re.compile(rb"subagents ([0-9]+) ([0-9]+)\n")
 
 _guard = threading.Lock()
 _cleaned: set[str] = set()
-
-
-def started(pid: int) -> int | None:
-    """When a process started, in the kernel's ticks; None if there is none."""
-    try:
-        text = Path(f"/proc/{pid}/stat").read_text(errors="replace")
-    except OSError:
-        return None
-    return int(text.rpartition(")")[2].split()[19])
 
 
 def claim(root: Path) -> int:

@@ -22,6 +22,7 @@ from pathlib import Path
 import anyio
 
 from . import errors
+from ._sockets import NO_SIGNAL, pair
 from ._supervisor import protocol
 
 _BOOT = """
@@ -37,14 +38,58 @@ _CHANNEL = 3  # where _supervisor.guard expects its socket
 _NOT_NOW = {errno.EAGAIN, errno.ETOOMANYREFS, errno.ENOBUFS}
 _SHORTAGES = {errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM}
 _ATTEMPTS = 3
+_SUPPORTED = ("linux", "darwin")
+
+
+class Guard:
+    """The guard process, our child.  Its exit is kept here: several runs ask for it, and only one look can reap it."""
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self._lock = threading.Lock()
+        self._exit: int | None = None
+
+    def exit(self) -> int | None:
+        """Its exit once it has ended; raises ChildProcessError when somebody else has reaped it."""
+        with self._lock:
+            if self._exit is None:
+                pid, status = os.waitpid(self.pid, os.WNOHANG)
+                self._exit = os.waitstatus_to_exitcode(status) if pid else None
+            return self._exit
+
+    def gone(self) -> bool:
+        """Whether it has ended, whoever has reaped it."""
+        try:
+            return self.exit() is not None
+        except ChildProcessError:  # SIGCHLD is ignored here, or somebody waits for every child
+            return True
+
+    def resume(self) -> None:
+        """Wake it if somebody stopped it."""
+        if not self.gone():
+            os.kill(self.pid, signal.SIGCONT)
+
+    async def proof(self, seconds: float) -> bool | None:
+        """Whether it has proved that nothing is left (exit 0 means ECHILD): True, False, or None if nobody can tell."""
+        self.resume()
+        with anyio.move_on_after(seconds):
+            while True:
+                try:
+                    code = self.exit()
+                except ChildProcessError:
+                    return None
+                if code is not None:
+                    return code == 0
+                await anyio.sleep(0.002)
+        return False
 
 
 @dataclass(frozen=True)
 class Taken:
-    """Which warden has a run, under which number, and the pid of its guard."""
+    """Which warden has a run, under which number, and its guard."""
 
     sock: socket.socket
-    guard: int
+    guard: Guard
     number: int
 
     def abandon(self) -> None:
@@ -53,9 +98,9 @@ class Taken:
         Whoever stopped all supervisors stopped the guard too, which would resume the warden, which would resume the
         keeper: so it begins with the guard, who is our own child.
         """
-        _resume(self.guard)
+        self.guard.resume()
         with suppress(OSError):
-            self.sock.sendmsg([protocol.message(protocol.ABANDON, self.number)], [], socket.MSG_NOSIGNAL)
+            self.sock.sendmsg([protocol.message(protocol.ABANDON, self.number)], [], NO_SIGNAL)
 
 
 class Launcher:
@@ -65,25 +110,31 @@ class Launcher:
         self._lock = threading.Lock()
         self._socket: socket.socket | None = None
         self._kept: list[socket.socket] = []
-        self._ended: list[int] = []
+        self._ended: list[Guard] = []
         self._numbers = itertools.count()
-        self.guard = 0
+        self._ids = _ids()
+        self.guard = Guard(0)
 
-    def start(self) -> tuple[socket.socket, int]:
-        """The warden's socket and the guard's pid, started if need be (5 ms in this thread, 14 beside it)."""
+    def start(self) -> tuple[socket.socket, Guard]:
+        """The warden's socket and the guard, started if need be (5 ms in this thread, 14 beside it).
+
+        A child runs with the ids of its warden: when ours have changed there is a second one, and the first keeps its
+        runs.
+        """
         with self._lock:
+            if self._socket is not None and self._ids != _ids():
+                self._drop(keep=True)
             if self._socket is not None:
                 return self._socket, self.guard
-            self._reap()
-            near, far = socket.socketpair()
+            self._ended = [guard for guard in self._ended if not guard.gone()]
+            self._ids = _ids()
+            near, far = pair()
             with far:
-                near.setblocking(False)
-                far.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
                 # dup2 onto itself would leave close-on-exec set.
                 if far.fileno() == _CHANNEL:  # pragma: no cover - a test shows it in a process of its own
                     os.set_inheritable(_CHANNEL, True)
                 try:
-                    self.guard = _spawn_guard(far.fileno())
+                    self.guard = Guard(_spawn_guard(far.fileno()))
                 except OSError as error:
                     near.close()
                     if error.errno in _SHORTAGES:
@@ -92,26 +143,21 @@ class Launcher:
             self._socket = near
             return near, self.guard
 
-    def _reap(self) -> None:
-        for pid in self._ended[:]:
-            try:
-                gone = os.waitpid(pid, os.WNOHANG)[0]
-            except ChildProcessError:  # SIGCHLD is ignored here, or somebody waits for every child
-                gone = pid
-            if gone:
-                self._ended.remove(pid)
-
-    def retire(self, sock: socket.socket, *, keep: bool = False) -> None:
-        """This warden takes no more runs.  ``keep``: it still owns some, and closing its socket would end them."""
+    def retire(self, sock: socket.socket) -> None:
+        """This warden takes no more runs, and ends those that it has."""
         with self._lock:
-            if self._socket is not sock:
-                return
-            self._socket = None
-            self._ended.append(self.guard)
-            if keep:
-                self._kept.append(sock)
-            else:
-                sock.close()
+            if self._socket is sock:
+                self._drop(keep=False)
+
+    def _drop(self, *, keep: bool) -> None:
+        """``keep``: it still owns runs, and closing its socket would end them."""
+        assert self._socket is not None
+        self._ended.append(self.guard)
+        if keep:
+            self._kept.append(self._socket)
+        else:
+            self._socket.close()
+        self._socket = None
 
     def hand_over(self, fds: Sequence[int]) -> Taken | None:
         """Give the warden the descriptors of a run; who took them.  None: not now, wait a moment and try again."""
@@ -122,7 +168,7 @@ class Launcher:
                 sock.sendmsg(
                     [protocol.message(protocol.HANDOVER, number)],
                     [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))],
-                    socket.MSG_NOSIGNAL,  # the harness may have SIGPIPE at its default
+                    NO_SIGNAL,
                 )
             except OSError as error:
                 if error.errno in _NOT_NOW:
@@ -140,6 +186,10 @@ class Launcher:
         Launcher.__init__(self)  # with a new lock: another thread may have held the old one
 
 
+def _ids() -> tuple[int, ...]:
+    return os.getuid(), os.geteuid(), os.getgid(), os.getegid()
+
+
 def _no_supervisor(why: str) -> errors.ProcessError:
     return errors.ProcessError(
         f"The supervisor of child processes does not start: {why}. It is run as {sys.executable!r} -I -S:"
@@ -152,7 +202,7 @@ def _spawn_guard(channel: int) -> int:
     null = [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in range(3)]
     # An empty environment: no secret of ours can be read in /proc/GUARD/environ.  The interpreter itself may need its
     # library path.
-    env = {name: value for name in ("LD_LIBRARY_PATH",) if (value := os.environ.get(name))}
+    env = {name: value for name in ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH") if (value := os.environ.get(name))}
     executable = sys.executable or "python"  # empty in some embedded interpreters
     return os.posix_spawn(
         executable,
@@ -163,39 +213,14 @@ def _spawn_guard(channel: int) -> int:
     )
 
 
-def _resume(guard: int) -> None:
-    """Wake our guard if somebody stopped it."""
-    with suppress(OSError):
-        if os.waitid(os.P_PID, guard, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:  # it lives, and is our child
-            os.kill(guard, signal.SIGCONT)
-
-
-async def proof(guard: int, seconds: float) -> bool | None:
-    """Whether the guard has proved that nothing is left: True, False, or None if it cannot be told.
-
-    A guard exits 0 only after ECHILD.  It is left unreaped, for others may ask too.
-    """
-    _resume(guard)
-    with anyio.move_on_after(seconds):
-        while True:
-            try:
-                info = os.waitid(os.P_PID, guard, os.WEXITED | os.WNOHANG | os.WNOWAIT)  # noqa: ASYNC222 - no hang
-            except ChildProcessError:
-                return None  # SIGCHLD is ignored in the harness: the kernel has reaped it
-            if info is not None:
-                return info.si_code == os.CLD_EXITED and info.si_status == 0
-            await anyio.sleep(0.002)
-    return False
-
-
 LAUNCHER = Launcher()
 
 
 def require_support() -> None:
     """Raise UnsupportedPlatform where a process tree cannot be owned."""
-    if sys.platform != "linux":
+    if sys.platform not in _SUPPORTED:
         raise errors.UnsupportedPlatform(
-            f"Owning a child process needs Linux (child-subreapers, pidfds, SCM_RIGHTS); this is {sys.platform}."
+            f"Owning a child process needs Linux, or macOS with less of a promise; this is {sys.platform}."
             " Run it in a Linux container, a virtual machine or WSL 2."
         )
 

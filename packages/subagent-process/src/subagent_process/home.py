@@ -130,7 +130,7 @@ async def throwaway_home(
         base: where to make it; by default TMPDIR if that is short enough, else ``/tmp``, ``/var/tmp``, ``/dev/shm``.
 
     Raises:
-        UnsupportedPlatform: not Linux.
+        UnsupportedPlatform: neither Linux nor macOS.
         HomeError: no folder could be made, or only one whose path is too long for a socket.
         ValueError: a name that is no plain folder name, or is taken.
 

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import suppress
 from types import EllipsisType
 from typing import cast
@@ -136,7 +136,6 @@ class Peer:
         async with anyio.create_task_group() as self._tasks:
             try:
                 await self._read(self._tasks)
-                self._out.ended = True
                 with anyio.move_on_after(_STATUS), suppress(ProcessLost):
                     await self._process.wait()
             except Exception as exc:  # noqa: BLE001  # raised below, without a group around it
@@ -146,7 +145,7 @@ class Peer:
                 self._out.why = "is not heard any more: the reading of its output was cancelled"
                 raise
             finally:
-                self._out.ended = True
+                self._out.end()
                 self._out.over.set()
                 for waiting in self._open.values():
                     waiting.done.set()
@@ -233,9 +232,10 @@ class Peer:
                     break
                 self._take_all(data)
                 await self._answering.relief()
-        self._out.ended = True
+        self._out.end()
         if reading.cancelled_caught:
-            self._read_left()
+            for data in self._left():
+                self._take_all(data)
         for item in self._reader.finish():
             self._take(item)
 
@@ -244,13 +244,13 @@ class Peer:
             await self._process.wait()
         reading.cancel()
 
-    def _read_left(self) -> None:
+    def _left(self) -> Iterator[bytes]:
         """What the child left in the pipe, without waiting: all of it is there, and any timer could be too short."""
         left = _LEFT
         with suppress(BlockingIOError, anyio.ClosedResourceError):
             while left > 0 and (data := os.read(cast("PipeReader", self._process.stdout).fd, CHUNK)):
                 left -= len(data)
-                self._take_all(data)
+                yield data
 
     def _take_all(self, data: bytes) -> None:
         # Not through Messages: an await for each message costs as much as its parsing.

@@ -12,7 +12,7 @@ import anyio
 from anyio.abc import ByteReceiveStream, ByteSendStream
 
 from ._control import Control
-from ._launcher import Taken, proof
+from ._launcher import Taken
 from ._pipes import PipeReader, PipeWriter
 from ._supervisor.protocol import KILL, TERM
 from .errors import ProcessLost
@@ -221,7 +221,7 @@ class OwnedProcess:
                 return
         if status.clean is None:  # keeper and warden are both dead: only the guard can say
             status.lost = status.exit is None
-            status.clean = await proof(self._taken.guard, ladder.kill)
+            status.clean = await self._taken.guard.proof(ladder.kill)
         elif self._home and not status.lost:
             await control.within(_HOME, lambda: status.home_removed is not None)
 

@@ -27,12 +27,16 @@ if sys.platform != "win32":  # pragma: no branch
 if TYPE_CHECKING:
     from .home import ThrowawayHome
 
-__all__ = ["open_process"]
+__all__ = ["Containment", "open_process"]
 
 Containment = Literal["subreaper", "pid-namespace"]
+"""Who ends the tree: our supervisors, or also the kernel, which ends a PID namespace with its first process."""
 
 _ATTEMPTS = 3
 _BEFORE_ANOTHER = 0.01  # s
+# s that our copies of what is handed over stay open, at most: macOS may end what is only on the way (read in Chromium's
+# sources; elsewhere a copy of ours would hide the end of a warden that never took it).
+_ON_THE_WAY = 1.0 if sys.platform == "darwin" else 0.0
 _IN_FLIGHT = 0.002  # s until the kernel has delivered descriptors that are in flight
 
 _live: weakref.WeakSet[OwnedProcess] = weakref.WeakSet()
@@ -70,7 +74,7 @@ async def open_process(
         SpawnError: the program or the directory is not there or not usable, or descriptors have run out, or the
             system allows no PID namespace.
         ProcessLost: the supervisors were killed at the moment of the start; it is not known whether it ran.
-        UnsupportedPlatform: not Linux.
+        UnsupportedPlatform: neither Linux nor macOS.
         ValueError: an empty argv, a NUL character, a name in ``env`` that no environment can hold, an unknown
             containment.
 
@@ -156,8 +160,6 @@ async def _open(request: Request, ladder: Ladder, *, stdin: bool = True) -> Owne
             raise _refused(request, *status.error)
         if status.begun:
             raise errors.ProcessLost(name, None)
-        if status.refused == "1":  # our ids have changed: a warden with the new ones, while the old one keeps its runs
-            LAUNCHER.retire(taken.sock, keep=True)
         await anyio.sleep(_BEFORE_ANOTHER)
     raise errors.SpawnError(
         f"{name} could not be started: its supervisor has no process or descriptor left (RLIMIT_NPROC, RLIMIT_NOFILE),"
@@ -237,13 +239,23 @@ class _Attempt:
                 while (taken := LAUNCHER.hand_over(fds)) is None:  # noqa: ASYNC110
                     await anyio.sleep(_IN_FLIGHT)  # the kernel says nothing when it has delivered them
                 self._taken = taken
+            if _ON_THE_WAY:
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(self._ask, data)
+                    status = self.control.status
+                    await self.control.within(_ON_THE_WAY, lambda: status.begun or status.decided)
+                    self._close_theirs()
+                return taken
         finally:
             self._close_theirs()
-        status = self.control.status
+        await self._ask(data)
+        return taken
+
+    async def _ask(self, data: bytes) -> None:
         await self.control.send(data)
         self._sent = True
+        status = self.control.status
         await self.control.until(lambda: status.decided)
-        return taken
 
     def _use_null_device(self) -> None:
         null = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)

@@ -9,13 +9,12 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Self, cast
+from typing import Any, Self, cast
 
 import anyio.to_thread
 
 from subagent_testing._http import Connection, Exchange, Gate, HttpServer, Left
 from subagent_testing.responses import (
-    Cut,
     Event,
     Item,
     JsonObject,
@@ -47,7 +46,7 @@ class Request:
     method: str
     path: str
     headers: Mapping[str, str] = field(repr=False)
-    body: dict[str, object] = field(repr=False)
+    body: dict[str, Any] = field(repr=False)
     raw: bytes = field(repr=False)
     at: float
     hung_up_at: float | None = None
@@ -132,7 +131,7 @@ class ScriptedResponses:
         """
         self._wait(
             lambda: len(self.requests) >= n and self.requests[n - 1].hung_up_at is not None,
-            f"the client of request {n} to hang up",
+            f"the end of the client of request {n}",
             within,
         )
         return self.requests[n - 1]
@@ -149,10 +148,9 @@ class ScriptedResponses:
         with self._changed:
             self._changed.wait_for(lambda: happened() or self._server.closing, within)
             if not happened():
-                seen = len(self.requests)
-                raise TimeoutError(
-                    f"waited {within:g} s for {what}: {seen} came to /responses, {len(self.others)} others"
-                )
+                limit = "before the server closed" if self._server.closing else f"within {within:g} s"
+                seen = f"{len(self.requests)} requests came to /responses and {len(self.others)} elsewhere"
+                raise TimeoutError(f"{what} did not come {limit}; {seen}")
 
     def _answer(self, exchange: Exchange) -> None:
         """What the server calls for each request, in its connection's thread."""
@@ -180,7 +178,7 @@ class ScriptedResponses:
                     self._changed.notify_all()
             raise
 
-    def _turn(self, body: dict[str, object], number: int) -> Iterable[Step]:
+    def _turn(self, body: dict[str, Any], number: int) -> Iterable[Step]:
         try:
             if callable(self._script):
                 turn = self._script(body, number)
@@ -224,7 +222,7 @@ class _Response:
                 case Status():
                     _whole(self._exchange, step)
                     return
-                case Cut():
+                case _:  # Cut
                     self._exchange.cut()
                     return
         self._event(
@@ -251,7 +249,7 @@ class _Response:
                 opening = created()
                 self._event(opening.type, opening.members)
         if isinstance(members.get("response"), dict):
-            inner = cast("dict[str, object]", members["response"])
+            inner = cast("dict[str, Any]", members["response"])
             members = {**members, "response": {"id": f"resp_{self._number}", "object": "response", **inner}}
         data = json.dumps({"type": kind, "sequence_number": next(self._sequence), **members})
         self._exchange.chunk(f"event: {kind}\ndata: {data}\n\n".encode())
@@ -262,9 +260,9 @@ def _whole(exchange: Exchange, step: Status) -> None:
     exchange.answer(step.code, json.dumps(step.body).encode(), headers)
 
 
-def _json(body: bytes) -> dict[str, object]:
+def _json(body: bytes) -> dict[str, Any]:
     try:
         found: object = json.loads(body)
     except ValueError:
         return {}
-    return cast("dict[str, object]", found) if isinstance(found, dict) else {}
+    return cast("dict[str, Any]", found) if isinstance(found, dict) else {}

@@ -1,4 +1,4 @@
-"""A fake `codex`: a program that speaks the app-server protocol as 0.163.0 does, and follows a script where one is given.
+"""A fake `codex`: a program that speaks the app-server protocol as 0.163.0 does, and follows a script if one is given.
 
     from subagent_testing import FakeCodex
 
@@ -33,12 +33,16 @@ from typing import Any, Final, Self
 
 import anyio.to_thread
 
+from subagent_testing._fake_codex.play import VERBS
+
 _PROGRAMS: Final = Path(__file__).parent
 _LONGEST_SOCKET: Final = 100
 """Bytes that a socket's path may have: 103 on macOS, 107 on Linux."""
 
 _LONGEST_SHEBANG: Final = 250
 """Bytes of a first line that every kernel reads."""
+
+_MEMBERS: Final = frozenset({"turn", "on", "version", "signed_in", "requires_openai_auth"})
 
 _PROGRAM: Final = """\
 #!{python} -IS
@@ -114,10 +118,13 @@ class FakeCodex:
         heard: all that happened in all its processes, in order.
 
     Raises:
-        ValueError: this Python's path is too long or has a space, so that no program can start with it.
+        ValueError: the script has a member or a step that does not exist; or this Python's path is too long or has a
+            space, so that no program can start with it.
     """
 
     def __init__(self, script: Mapping[str, Any] | None = None) -> None:
+        script = script or {}
+        _check(script)
         first = f"#!{sys.executable} -IS"
         if len(first) > _LONGEST_SHEBANG or " " in sys.executable:
             raise ValueError(f"no program can name this Python in its first line: {sys.executable}")
@@ -131,7 +138,7 @@ class FakeCodex:
         self._lines: dict[socket.socket, bytes] = {}
         self.heard: list[Heard] = []
         path, script_path = str(self._folder / "socket"), self._folder / "script.json"
-        script_path.write_text(json.dumps(script or {}), encoding="utf-8")
+        script_path.write_text(json.dumps(script), encoding="utf-8")
         self.executable = self._folder / "codex"
         names = {"python": sys.executable, "folder": str(_PROGRAMS), "script": str(script_path), "socket": path}
         self.executable.write_text(_PROGRAM.format(**names), encoding="utf-8")
@@ -254,6 +261,26 @@ class FakeCodex:
                 del self._lines[line]
                 line.close()
             self._changed.notify_all()
+
+
+def _check(script: Mapping[str, Any]) -> None:
+    if others := sorted(script.keys() - _MEMBERS):
+        raise ValueError(f"a script has no {', '.join(others)}; its members are {', '.join(sorted(_MEMBERS))}")
+    _check_steps("turn", script.get("turn", []))
+    for occurrence, lists in script.get("on", {}).items():
+        if not lists:
+            raise ValueError(f"on.{occurrence} needs a list of steps for the first time that it happens")
+        for steps in lists:
+            _check_steps(f"on.{occurrence}", steps)
+
+
+def _check_steps(where: str, steps: Sequence[Any]) -> None:
+    for step in steps:
+        name, value = (step, None) if isinstance(step, str) else next(iter(step.items()))
+        if name not in VERBS or (not isinstance(step, str) and len(step) != 1):
+            raise ValueError(f"{where}: {step!r} is no step; steps are {', '.join(sorted(VERBS))}")
+        if name == "turn" and value is not None:
+            _check_steps(f"{where}.turn", value)
 
 
 def _say(line: socket.socket, gate: str) -> None:

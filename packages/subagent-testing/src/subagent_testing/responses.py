@@ -24,11 +24,12 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from subagent_testing._http import Gate
 
-JsonObject: TypeAlias = Mapping[str, object]
+JsonObject: TypeAlias = Mapping[str, Any]
+"""JSON as it goes over the wire: an object, and whatever is in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +79,7 @@ class Usage:
 
 Step: TypeAlias = Item | Event | Status | Cut | Usage | Gate
 Turn: TypeAlias = str | Step | Sequence[Step]
-Script: TypeAlias = "str | Sequence[Turn] | Callable[[dict[str, object], int], Turn]"
+Script: TypeAlias = "str | Sequence[Turn] | Callable[[dict[str, Any], int], Turn]"
 
 
 def message(text: str, *, phase: str | None = None, chunks: int = 2) -> Item:
@@ -153,7 +154,7 @@ def created() -> Event:
     return Event("response.created", {"response": {"status": "in_progress", "output": []}})
 
 
-def event(type: str, **members: object) -> Event:  # noqa: A002  # the API's word
+def event(type: str, **members: Any) -> Event:  # noqa: A002  # the API's word
     """Any other event, as it is."""
     return Event(type, members)
 

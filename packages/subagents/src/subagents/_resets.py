@@ -121,7 +121,7 @@ def _span(text: str, present: float) -> float | None:
 
 def _clock(text: str, now: datetime, present: float) -> float | None:
     found = _TIME.match(text)
-    if found is None:
+    if found is None:  # pragma: no cover  # never: every part of it may be missing
         return None
     timed = found["hour"] is not None and (found["minute"] is not None or found["half"] is not None)
     dated = found["month"] is not None

@@ -9,7 +9,11 @@ because each folder that is found is first moved up into the root.
 from __future__ import annotations
 
 import os
+import sys
 import time
+
+_BY_NAME = sys.platform == "darwin"  # no descriptor of a folder without permissions, but a chmod that follows no link
+_FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
 
 
 class _NotOursError(Exception):
@@ -38,15 +42,7 @@ def remove(path: str | bytes, device: int, inode: int, *, patience: float) -> bo
 
 def _attempt(path: str | bytes, device: int, inode: int) -> None:
     """One pass.  Raises FileNotFoundError when the folder is gone, the last refusal when something stays."""
-    handle = _handle(path)
-    try:
-        found = os.fstat(handle)
-        if (found.st_dev, found.st_ino) != (device, inode):
-            raise _NotOursError
-        _repair(handle)
-        root = os.open(f"/proc/self/fd/{handle}", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    finally:
-        os.close(handle)
+    root = _open(path, device, inode)
     try:
         _empty(root)
     finally:
@@ -54,13 +50,52 @@ def _attempt(path: str | bytes, device: int, inode: int) -> None:
     os.rmdir(path)
 
 
+def _open(path: str | bytes, device: int, inode: int) -> int:
+    """The folder, if it is that very one, with its mode repaired."""
+    if _BY_NAME:
+        _check(os.lstat(path), device, inode)
+        _repair(path)
+        root = os.open(path, _FOLDER)
+    else:
+        handle = _handle(path)
+        try:
+            _check(os.fstat(handle), device, inode)
+            _repair_handle(handle)
+            root = os.open(f"/proc/self/fd/{handle}", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        finally:
+            os.close(handle)
+    try:
+        _check(os.fstat(root), device, inode)
+    except _NotOursError:  # pragma: no cover - it was replaced between two calls
+        os.close(root)
+        raise
+    return root
+
+
+def _check(found: os.stat_result, device: int, inode: int) -> None:
+    if (found.st_dev, found.st_ino) != (device, inode):
+        raise _NotOursError
+
+
+def _repair(name: str | bytes, parent: int | None = None) -> None:
+    """Make a folder readable and writable for us, without following a link that has come in its place."""
+    if _BY_NAME:
+        if os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode & 0o700 != 0o700:
+            os.chmod(name, 0o700, dir_fd=parent, follow_symlinks=False)
+        return
+    handle = _handle(name, parent)
+    try:
+        _repair_handle(handle)
+    finally:
+        os.close(handle)
+
+
 def _handle(name: str | bytes, parent: int | None = None) -> int:
     """A descriptor that needs no permission of the folder itself; refuses a link in its place."""
     return os.open(name, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
 
 
-def _repair(handle: int) -> None:
-    """Make a folder readable and writable for us."""
+def _repair_handle(handle: int) -> None:
     if os.fstat(handle).st_mode & 0o700 != 0o700:
         os.chmod(f"/proc/self/fd/{handle}", 0o700)  # fchmod refuses such a descriptor
 
@@ -71,8 +106,7 @@ def _empty(root: int) -> None:
     pending = [""]  # names below root; "" is the root itself
     while pending:
         name = pending.pop()
-        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-        folder = os.open(name, flags, dir_fd=root) if name else os.dup(root)
+        folder = os.open(name, _FOLDER, dir_fd=root) if name else os.dup(root)
         try:
             with os.scandir(folder) as listing:
                 entries = list(listing)
@@ -80,11 +114,7 @@ def _empty(root: int) -> None:
                 try:
                     if entry.is_dir(follow_symlinks=False):
                         # Moving a folder rewrites its "..", so that it has to be writable itself.
-                        handle = _handle(entry.name, folder)
-                        try:
-                            _repair(handle)
-                        finally:
-                            os.close(handle)
+                        _repair(entry.name, folder)
                         moved += 1
                         os.rename(entry.name, f"{stamp}-{moved:x}", src_dir_fd=folder, dst_dir_fd=root)
                         pending.append(f"{stamp}-{moved:x}")

@@ -9,13 +9,13 @@ session, and every keeper is.
 from __future__ import annotations
 
 import os
-import resource
 import signal
 import socket
 import time
 
 from . import kernel, marker
-from .kernel import HANDLED, become_subreaper, children, close_others, listen, quiet, reset_signals
+from .kernel import HANDLED, become_subreaper, close_others, listen, pidfd_of, quiet, raise_file_limit, reset_signals
+from .processes import children
 from .warden import Warden
 
 PATIENCE = 30.0  # s until also the keepers are killed
@@ -70,10 +70,9 @@ def main(harness: int, adopting: bool = True) -> None:
     os.set_inheritable(CHANNEL, False)
     os.chdir("/")
     # The warden holds a descriptor per run; a harness may start it while it has few, and raise its limit later.
-    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-    quiet(resource.setrlimit, resource.RLIMIT_NOFILE, (hard, hard))
+    raise_file_limit()
     mark = b"" if become_subreaper(b"guard") else marker.fresh()
-    pidfd = quiet(os.pidfd_open, harness)
+    pidfd = pidfd_of(harness)
     if os.getppid() != harness:  # pragma: no cover - it died while we were starting: a test shows it, unmeasured
         os._exit(0)  # the number may be another process's by now
     reader, writer = os.pipe()  # the warden sees its end when we die
@@ -82,7 +81,7 @@ def main(harness: int, adopting: bool = True) -> None:
         os.close(writer)
         try:
             pidfds = [] if pidfd is None else [pidfd]
-            Warden(socket.socket(fileno=CHANNEL), reader, pidfds, harness, asked, mark).run()
+            Warden(socket.socket(fileno=CHANNEL), reader, pidfds, asked, mark).run()
         finally:
             os._exit(126)
     close_others({writer})

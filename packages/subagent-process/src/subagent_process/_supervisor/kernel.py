@@ -1,15 +1,18 @@
-"""The calls to the kernel that the supervisors share.
+"""The calls to the kernel that the supervisors share, and what is done where one is not there.
 
-Trap: *unknown is not empty*.  Where the list of children cannot be read the answer is None; an empty list would be
-taken as proof that nothing lives.
+Linux has them all.  macOS has no child-subreapers (``marker``), no pidfds (a fork of a killed harness that holds its
+descriptors delays the end), no ``close_range``, and a ``waitid`` that takes a stopped child for one that has ended.
 """
 
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
+import resource
 import select
 import signal
+import sys
 
 TYPE_CHECKING = False  # the typing module costs more milliseconds than a child does
 if TYPE_CHECKING:
@@ -23,8 +26,11 @@ _PARENT_DEATH = 1  # PR_SET_PDEATHSIG
 _SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER, linux/prctl.h
 _NAME = 15  # PR_SET_NAME
 adopting = True  # False: as if there were no child-subreapers, to test the mode that does without (see marker)
+PEEKS = sys.platform == "linux"  # whether the exit of a child can be seen without reaping it
+_MOST_FILES = 10_240  # macOS allows no more, whatever the hard limit says (OPEN_MAX)
 _libc = ctypes.CDLL(None, use_errno=True)
-_prctl = _libc.prctl  # looked up once, before the forks: it takes longer than a fork
+# Looked up once, before the forks: it takes longer than a fork.
+_prctl: Callable[..., int] = getattr(_libc, "prctl", lambda *_: -1)
 
 
 def quiet(function: Callable[..., T], *args: object) -> T | None:
@@ -51,6 +57,8 @@ def die_with_parent() -> None:
 
 def unshare(flags: int) -> None:
     """Like ``os.unshare``, which came with Python 3.12."""
+    if not hasattr(_libc, "unshare"):
+        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
     _checked(_libc.unshare(flags))
 
 
@@ -65,6 +73,27 @@ def _checked(result: int) -> None:
         raise OSError(code, os.strerror(code))
 
 
+def pidfd_of(pid: int) -> int | None:
+    """A descriptor that becomes readable when the process ends; None where there is no such thing."""
+    return quiet(os.pidfd_open, pid) if hasattr(os, "pidfd_open") else None
+
+
+def raise_file_limit() -> None:
+    """Allow this process as many descriptors as can be."""
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    if not limit_files(hard):
+        limit_files(_MOST_FILES)
+
+
+def limit_files(soft: int) -> bool:
+    """Give this process, and what it starts, this limit of descriptors; False where the system refuses."""
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+    except (OSError, ValueError):
+        return False
+    return True
+
+
 def tell(channel: int, text: bytes) -> None:
     """Report to the harness.  The channel does not block: nobody waits for a slow or dead harness."""
     quiet(os.write, channel, text)
@@ -73,9 +102,8 @@ def tell(channel: int, text: bytes) -> None:
 def wakeup() -> tuple[int, int]:
     """Both ends of a pipe whose first becomes readable at every signal of this process."""
     reader, writer = os.pipe()
-    os.set_blocking(reader, False)
     os.set_blocking(writer, False)
-    signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+    signal.set_wakeup_fd(writer)
     return reader, writer
 
 
@@ -104,63 +132,21 @@ def poller(fds: Iterable[int]) -> select.poll:
 
 def gaps(keep: Iterable[int], top: int) -> list[tuple[int, int]]:
     """Half-open ranges of the descriptors from 3 up to top that are not in keep."""
-    edges = [2, *sorted(fd for fd in keep if fd > 2), top]
-    return [
-        (low + 1, high)
-        for low, high in zip(edges, edges[1:], strict=False)  # noqa: RUF007 - no itertools here
-        if low + 1 < high
-    ]
+    found: list[tuple[int, int]] = []
+    low = 3
+    for fd in [*sorted(keep), top]:
+        if fd > low:
+            found.append((low, fd))
+        if fd >= low:
+            low = fd + 1
+    return found
 
 
 def close_others(keep: Iterable[int]) -> None:
-    """Close every descriptor above 2 that is not in keep (close_range: a microsecond, however high the limit is)."""
-    for low, high in gaps(keep, os.sysconf("SC_OPEN_MAX")):
-        os.closerange(low, high)
-
-
-def name_of(pid: int) -> bytes:
-    """What a process calls itself, on one line; empty when it is gone."""
-    try:
-        with open(f"/proc/{pid}/comm", "rb") as file:
-            return b" ".join(file.read().split())
-    except OSError:
-        return b""
-
-
-def parent_of(stat: str) -> int:
-    """The parent's pid in a ``/proc/PID/stat`` line, whose second field may hold spaces and parentheses."""
-    return int(stat.rpartition(")")[2].split()[1])
-
-
-def children() -> list[int] | None:
-    """Pids of this process's children, zombies included; None when it cannot be told.
-
-    Only the caller reaps them, so that no entry goes away while the list is read.
-    """
-    me = os.getpid()
-    try:
-        with open(f"/proc/self/task/{me}/children") as file:
-            return [int(word) for word in file.read().split()]
-    except OSError:
-        return scan(me)
-
-
-def pids() -> list[int]:
-    """Every process that can be seen; empty when none can."""
-    return [int(name) for name in quiet(os.listdir, "/proc") or () if name.isdigit()]
-
-
-def scan(parent: int) -> list[int] | None:
-    """The same by reading every process's stat: for a kernel without CONFIG_PROC_CHILDREN."""
-    found: list[int] = []
-    readable = False
-    for pid in pids():
-        try:
-            with open(f"/proc/{pid}/stat", errors="replace") as file:
-                mine = parent_of(file.read()) == parent
-        except (OSError, IndexError, ValueError):
-            continue
-        readable = True
-        if mine:
-            found.append(pid)
-    return found if readable else None
+    """Close every descriptor above 2 that is not in keep."""
+    if sys.platform == "linux":  # close_range: a microsecond, however high the limit is
+        for low, high in gaps(keep, os.sysconf("SC_OPEN_MAX")):
+            os.closerange(low, high)
+        return
+    for fd in {int(name) for name in os.listdir("/dev/fd")} - {0, 1, 2, *keep}:
+        quiet(os.close, fd)  # one of them was the listing itself

@@ -1,9 +1,9 @@
 """What stands in for child-subreapers where the kernel has none: a mark in the environment of every run.
 
-A descendant that re-parents away is found by the variable that its leader was started with, in ``/proc/PID/environ``;
-the search is repeated until it comes back empty twice, for a process may fork between two looks.  Weaker in two ways,
-which ``ShutdownReport.missing`` says: who clears its environment is not found, and nothing found is no proof.  The
-walk runs inside the supervisors, for the harness may be dead.
+A descendant that re-parents away is found by the variable that its leader was started with; the search is repeated
+until it comes back empty twice, for a process may fork between two looks.  Weaker in two ways, which
+``ShutdownReport.missing`` says: who clears its environment is not found (nor, on macOS, a program whose environment the
+system withholds), and nothing found is no proof.  The search runs inside the supervisors, for the harness may be dead.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from __future__ import annotations
 import os
 import signal
 
-from .kernel import pids, quiet
+from .kernel import quiet
+from .processes import environment, pids
 
 VARIABLE = b"SUBAGENT_TREE"
 EMPTY_LOOKS = 2  # in a row, until nothing more is expected
@@ -24,11 +25,8 @@ def fresh() -> bytes:
 
 def carries(pid: int, mark: bytes) -> bool:
     """Whether a process was started with a mark that begins like this; never true for one that we may not read."""
-    try:
-        with open(f"/proc/{pid}/environ", "rb") as file:
-            return b"\0%s=%s" % (VARIABLE, mark) in b"\0" + file.read()
-    except OSError:
-        return False
+    sign = b"%s=%s" % (VARIABLE, mark)
+    return any(pair.startswith(sign) for pair in environment(pid))
 
 
 def strike(mark: bytes) -> int:

@@ -15,7 +15,6 @@
                         D 1|0 n    1: ECHILD proved that nothing of the tree lives; n stragglers were killed
                         H 1|0      the throwaway home was removed
     warden  -> harness  R 0        refused for now: no process or descriptor left
-                        R 1        refused for good: the sender is not the harness, or its ids have changed
                         L 1|0      the keeper was killed and the warden has swept; 1: proved
     end of file without D or L     keeper and warden are both dead: the guard's exit status 0 is the proof
 """

@@ -16,43 +16,31 @@ import sys
 import time
 
 from . import marker, protocol
-from .keeper import keep
-from .kernel import become_subreaper, children, poller, quiet, tell, wakeup
+from .keeper import keep, rehearse
+from .kernel import become_subreaper, poller, quiet, tell, wakeup
+from .processes import children
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 DESCRIPTORS = 4
-ROOM = socket.CMSG_SPACE(4 * DESCRIPTORS) + socket.CMSG_SPACE(12)  # SCM_RIGHTS, SCM_CREDENTIALS
-FLAGS = socket.MSG_CMSG_CLOEXEC | socket.MSG_DONTWAIT
+ROOM = socket.CMSG_SPACE(4 * DESCRIPTORS)
+RELEASED = getattr(select, "POLLRDHUP", 0)  # the harness let go, or died; not on macOS, where nobody watches for it
 PATIENCE = 30.0  # s that a keeper gets to end its tree once the harness let go of it, before it is killed
 SWEEP = 5.0  # s after which a killed keeper's tree counts as not proved gone
+REFUSAL = b"R 0\n"
 
 
-def unpack(ancillary: list[tuple[int, int, bytes]]) -> tuple[list[int], list[int]]:
-    """The descriptors of a message and its kernel-made credentials ``[pid, uid, gid]`` (empty if it has none)."""
+def unpack(ancillary: list[tuple[int, int, bytes]]) -> list[int]:
+    """The descriptors of a message, not to be inherited by any program."""
     fds: list[int] = []
-    credentials: list[int] = []
     for level, kind, raw in ancillary:
-        if level != socket.SOL_SOCKET:
-            continue
-        numbers = [int.from_bytes(raw[at : at + 4], sys.byteorder) for at in range(0, len(raw) - 3, 4)]
-        if kind == socket.SCM_RIGHTS:
-            fds += numbers
-        elif kind == socket.SCM_CREDENTIALS:  # pragma: no branch - there is no third kind
-            credentials = numbers
-    return fds, credentials
-
-
-def refusal(fds: Sequence[int], credentials: Sequence[int], expected: Sequence[int]) -> bytes:
-    """Why a run is not taken; empty if it is.
-
-    The sender must be the harness with the ids that it had when the warden started: a child runs with the warden's.
-    """
-    if len(fds) != DESCRIPTORS:
-        return b"R 0\n"  # the kernel had no descriptor left for us
-    return b"" if list(credentials) == list(expected) else b"R 1\n"
+        if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
+            fds += [int.from_bytes(raw[at : at + 4], sys.byteorder) for at in range(0, len(raw) - 3, 4)]
+    for fd in fds:
+        os.set_inheritable(fd, False)  # MSG_CMSG_CLOEXEC is not everywhere, and nothing is executed meanwhile
+    return fds
 
 
 class Run:
@@ -80,13 +68,11 @@ class Warden:
         sock: socket.socket,
         guard: int,
         pidfds: Sequence[int],
-        harness: int,
         asked: list[int],
         mark: bytes,
     ) -> None:
         """``asked`` is filled by the signal handler: this process was told to stop.  ``mark``: see ``marker``."""
         self.sock, self.pidfds, self.asked, self.mark = sock, pidfds, asked, mark
-        self.expected = [harness, os.getuid(), os.getgid()]
         become_subreaper(b"warden")
         self.waker, _ = wakeup()
         self.alive, self.alive_writer = os.pipe()  # every keeper sees its end when we die or stop
@@ -101,6 +87,7 @@ class Warden:
     def run(self) -> None:
         """Until the harness or the guard is gone, or a signal asks, and every keeper has ended."""
         gc.disable()
+        rehearse()
         gc.freeze()  # a collection in a keeper would copy our pages
         while True:
             if self.asked and not self.stopping:
@@ -126,27 +113,26 @@ class Warden:
 
     def receive(self) -> bool:
         """Take one message from the socket; False when the harness is gone."""
-        received = quiet(self.sock.recvmsg, protocol.MESSAGE, ROOM, FLAGS)
+        received = quiet(self.sock.recvmsg, protocol.MESSAGE, ROOM, socket.MSG_DONTWAIT)
         if received is None:  # pragma: no cover - nothing there after all, or a reset, behind which comes the end
             return True
         data, ancillary, _, _ = received
         if not data:
             return False
         kind, number = data[:1], data[1:]
-        fds, credentials = unpack(ancillary)
+        fds = unpack(ancillary)
         if kind == protocol.ABANDON:
             for keeper, run in self.runs.items():
-                if run.number == number and credentials == self.expected:
+                if run.number == number:
                     quiet(os.kill, keeper, signal.SIGKILL)
             return True
-        reason = refusal(fds, credentials, self.expected)
-        if reason:
-            if fds:  # pragma: no branch - none at all came when the kernel had none left
-                tell(fds[0], reason)
+        if len(fds) == DESCRIPTORS:
+            self.fork(number, fds[0], fds[1:])
+        else:  # the kernel had no descriptor left for us
+            for ctl in fds[:1]:
+                tell(ctl, REFUSAL)
             for fd in fds:
                 os.close(fd)
-        else:
-            self.fork(number, fds[0], fds[1:])
         return True
 
     def fork(self, number: bytes, ctl: int, stdio: list[int]) -> None:
@@ -155,11 +141,12 @@ class Warden:
         if keeper == 0:  # pragma: no cover - the measurement of a fork begins with the next function
             keep(ctl, stdio, self.alive, self.pidfds, self.asked, mark)
         if keeper is None:  # pragma: no cover - no process left; a scripted warden shows what the harness does
-            tell(ctl, b"R 0\n")
+            tell(ctl, REFUSAL)
             os.close(ctl)
         else:
             self.runs[keeper] = Run(ctl, number, mark)
-            self.poll.register(ctl, select.POLLRDHUP)  # the harness let go, or died
+            if RELEASED:
+                self.poll.register(ctl, RELEASED)
         for fd in stdio:
             os.close(fd)
 
@@ -181,7 +168,7 @@ class Warden:
             run = self.runs.pop(keeper, None)
             if run is None:
                 continue
-            if not run.overdue:
+            if RELEASED and not run.overdue:
                 self.poll.unregister(run.ctl)
             if status == 0:
                 os.close(run.ctl)

@@ -8,7 +8,7 @@ required, and members that a schema does not name are allowed where it allows th
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, cast
 
 Shape = Callable[[Any, str], str]
 """Says what is wrong with a value, naming the place; empty when nothing is."""
@@ -42,7 +42,7 @@ def listed(shape: Shape) -> Shape:
     def check(value: Any, at: str) -> str:
         if not isinstance(value, list):
             return f"{at} is no array"
-        elements: list[Any] = value
+        elements = cast("list[Any]", value)
         return _first(shape(element, f"{at}[{i}]") for i, element in enumerate(elements))
 
     return check
@@ -52,7 +52,7 @@ def mapped(shape: Shape) -> Shape:
     def check(value: Any, at: str) -> str:
         if not isinstance(value, dict):
             return f"{at} is no object"
-        members: dict[str, Any] = value
+        members = cast("dict[str, Any]", value)
         return _first(shape(member, f"{at}.{name}") for name, member in members.items())
 
     return check
@@ -66,7 +66,7 @@ def object_of(
     def check(value: Any, at: str) -> str:
         if not isinstance(value, dict):
             return f"{at} is no object"
-        members: dict[str, Any] = value
+        members = cast("dict[str, Any]", value)
         if missing := [name for name in required if name not in members]:
             return f"{at} lacks {', '.join(missing)}"
         if closed and (others := [name for name in members if name not in known]):

@@ -29,7 +29,9 @@ class Play(TurnSteps):
         self.wire.send({"id": self.request.get("id"), "result": self.filled(result)})
 
     def do_error(self, error: Any) -> None:
-        """An error: {"code", "message", "data"}."""
+        """An error: {"code", "message", "data"}; the turn that it would have answered is none."""
+        if self.request.get("method") == "turn/start" and self.thread is not None:
+            self.thread.turn = None
         self.wire.send({"error": {"code": INVALID_REQUEST, "message": "", **error}, "id": self.request.get("id")})
 
     def do_overloaded(self, value: Any) -> None:

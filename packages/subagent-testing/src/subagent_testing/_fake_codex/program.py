@@ -14,7 +14,7 @@ import signal
 import sys
 import time
 from collections.abc import Mapping
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 from .play import Play
 from .protocol import VERSION, Refused, Server, Unanswered, codex_home
@@ -93,7 +93,7 @@ class Fake:
             self.test.tell("noise", text=line.decode("utf-8", "replace"))
             write_all(2, b"ERROR codex_app_server_transport::transport: Failed to deserialize JSONRPCMessage\n")
             return
-        heard: dict[str, Any] = message
+        heard = cast("dict[str, Any]", message)
         if "method" not in heard:
             key = json.dumps(heard.get("id"))
             self.test.tell("answer", message=heard)
@@ -107,18 +107,14 @@ class Fake:
             self._asked(method, heard)
 
     def _asked(self, method: str, request: Mapping[str, Any]) -> None:
-        busy = method == "turn/start" and self._busy(request)
         try:
             self.server.check(method, request)
+            busy = method == "turn/start" and not self.server.threads[request["params"]["threadId"]].begin()
             self.happen("turn/start on a busy thread" if busy else method, request)
         except Refused as refused:
             self.wire.send({"error": refused.error, "id": request["id"]})
         except Unanswered:
             pass
-
-    def _busy(self, request: Mapping[str, Any]) -> bool:
-        thread = self.server.threads.get((request.get("params") or {}).get("threadId"))
-        return thread is not None and thread.turn is not None
 
 
 def main(script_path: str, socket_path: str) -> None:

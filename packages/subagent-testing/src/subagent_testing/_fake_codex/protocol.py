@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from .recorded import RECORDED, fill, new_id
@@ -20,8 +20,8 @@ MOST_CHARACTERS = 1_048_576
 WORDS: Mapping[str, tuple[str, ...]] = {
     "sandbox": tuple(RECORDED["sandboxes"]),
     "approvalPolicy": ("untrusted", "on-request", "granular", "never"),
-    "type": ("apiKey", "chatgpt", "chatgptDeviceCode", "chatgptAuthTokens", "amazonBedrock", "amazonBedrockAccessKeys"),
 }
+LOGINS = ("apiKey", "chatgpt", "chatgptDeviceCode", "chatgptAuthTokens", "amazonBedrock", "amazonBedrockAccessKeys")
 INPUTS = ("text", "image", "localImage", "audio", "localAudio", "skill", "mention")
 
 REQUIRED: Mapping[str, tuple[str, ...]] = {
@@ -120,6 +120,13 @@ class Thread:
             "activePermissionProfile": profile,
         }
 
+    def begin(self) -> bool:
+        """A new turn; false when there is one, which goes on."""
+        if self.turn is not None:
+            return False
+        self.turn = Turn()
+        return True
+
     def end_turn(self, turn: Turn) -> None:
         """A turn is over; a thread that is not ephemeral is written down, so that another process can resume it."""
         self.turn, self.last = None, turn
@@ -147,14 +154,13 @@ class Server:
             Unanswered: the answer comes with the end of the next turn.
         """
         if method not in REQUIRED and method not in self.script.get("on", {}):
-            words = ", ".join(f"`{name}`" for name in REQUIRED)
-            raise Refused(f"Invalid request: unknown variant `{method}`, expected one of {words}")
-        if request.get("params") is None and method not in WITHOUT_PARAMS:
-            raise Refused("Invalid request: missing field `params`")
+            raise Refused(_unknown(method, REQUIRED))
         params: dict[str, Any] = request.get("params") or {}
-        for name in REQUIRED.get(method, ()):
-            if name not in params:
-                raise Refused(f"Invalid request: missing field `{name}`")
+        missing = [name for name in REQUIRED.get(method, ()) if name not in params]
+        if request.get("params") is None and method not in WITHOUT_PARAMS:
+            missing = ["params"]
+        if missing:
+            raise Refused(f"Invalid request: missing field `{missing[0]}`")
         if method == "initialize":
             if self.client is not None:
                 raise Refused("Already initialized")
@@ -163,9 +169,8 @@ class Server:
         for wanted in (method, *(f"{method}.{name}" for name in params)):
             if wanted in EXPERIMENTAL and not self.experimental:
                 raise Refused(f"{wanted} requires experimentalApi capability")
-        for name, words in WORDS.items():
-            if name != "type" or method == "account/login/start":
-                _check_word(params.get(name), words)
+        for name, words in {**WORDS, **({"type": LOGINS} if method == "account/login/start" else {})}.items():
+            _check_word(params.get(name), words)
         _check_input(params.get("input", []))
         if "threadId" in params and method != "thread/resume":
             self._check_turn(method, params, request.get("id"))
@@ -189,7 +194,8 @@ class Server:
     def initialize(self, params: Mapping[str, Any]) -> dict[str, Any]:
         """The answer to `initialize`."""
         self.client = params["clientInfo"]
-        self.experimental = bool((params.get("capabilities") or {}).get("experimentalApi"))
+        capabilities: dict[str, Any] = params.get("capabilities") or {}
+        self.experimental = bool(capabilities.get("experimentalApi"))
         name, version = params["clientInfo"].get("name"), params["clientInfo"].get("version")
         agent = f"{name}/{VERSION} (Fake 1.0; x86_64) unknown ({name}; {version})"
         return {"userAgent": agent, "codexHome": codex_home(), "platformFamily": "unix", "platformOs": "linux"}
@@ -240,11 +246,13 @@ def has_key() -> bool:
     return os.path.exists(os.path.join(codex_home(), "auth.json"))
 
 
+def _unknown(word: str, words: Iterable[str]) -> str:
+    return f"Invalid request: unknown variant `{word}`, expected one of {', '.join(f'`{w}`' for w in words)}"
+
+
 def _check_word(value: Any, words: tuple[str, ...]) -> None:
     if isinstance(value, str) and value not in words:
-        raise Refused(
-            f"Invalid request: unknown variant `{value}`, expected one of {', '.join(f'`{w}`' for w in words)}"
-        )
+        raise Refused(_unknown(value, words))
     if isinstance(value, int):
         raise Refused(f"Invalid request: invalid type: integer `{value}`, expected string or map")
 

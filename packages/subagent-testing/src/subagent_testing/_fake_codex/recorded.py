@@ -7,7 +7,7 @@ import json
 import os
 import time
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 with open(os.path.join(os.path.dirname(__file__), "recorded.json"), encoding="utf-8") as _file:
     RECORDED: Mapping[str, Any] = json.load(_file)
@@ -20,10 +20,10 @@ def fill(template: Any, **names: Any) -> Any:
 
 def _fill(value: Any, names: Mapping[str, Any]) -> Any:
     if isinstance(value, dict):
-        members: dict[str, Any] = value
+        members = cast("dict[str, Any]", value)
         return {name: _fill(member, names) for name, member in members.items()}
     if isinstance(value, list):
-        elements: list[Any] = value
+        elements = cast("list[Any]", value)
         return [_fill(element, names) for element in elements]
     return names.get(value, value) if isinstance(value, str) else value
 

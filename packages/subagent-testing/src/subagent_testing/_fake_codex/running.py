@@ -72,6 +72,7 @@ class Context:
         self.request = request
         self.params: dict[str, Any] = request.get("params") or {}
         self.started: Thread | None = None
+        self.turn = (self.thread.turn if self.thread else None) or Turn()
 
     def steps(self, steps: list[Any]) -> Steps:
         """All of them, one after the other: `"answer"` is `do_answer(None)`, `{"message": "hi"}` `do_message("hi")`."""
@@ -89,20 +90,12 @@ class Context:
         return self.started or self.server.threads.get(str(self.params.get("threadId")))
 
     @property
-    def turn(self) -> Turn:
-        """The active turn of the thread; a new one when there is none."""
-        if self.thread is None:
-            return Turn()
-        self.thread.turn = self.thread.turn or Turn()
-        return self.thread.turn
-
-    @property
     def place(self) -> dict[str, Any]:
         """What most notifications begin with."""
         return {"threadId": self.thread.id if self.thread else "", "turnId": self.turn.id}
 
     def filled(self, value: Any, **names: Any) -> Any:
-        """A value of the script, with what only this run knows in the place of `$thread`, `$turn`, `$request`, `$cwd`."""
+        """A value of the script; `$thread`, `$turn`, `$request` and `$cwd` are those of this run."""
         place, cwd = self.place, self.thread.cwd if self.thread else ""
         own = {"thread": place["threadId"], "turn": place["turnId"], "cwd": cwd, "request": self.request.get("id")}
         return fill(value, **own, **names)

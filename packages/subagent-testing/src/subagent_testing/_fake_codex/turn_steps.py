@@ -36,8 +36,9 @@ class TurnSteps(WireSteps):
 
     def do_user(self, value: Any) -> None:
         """What the user said, as an item."""
-        content = [{**part, "text_elements": []} for part in self.params.get("input", [])]
-        item = {"type": "userMessage", "id": new_id(), "clientId": None, "content": content}
+        said: list[dict[str, Any]] = self.params.get("input", [])
+        content: list[dict[str, Any]] = [{**part, "text_elements": []} for part in said]
+        item: Item = {"type": "userMessage", "id": new_id(), "clientId": None, "content": content}
         self.item_started(item)
         self.item_completed(item)
 
@@ -46,7 +47,9 @@ class TurnSteps(WireSteps):
         turn, now = self.turn, time.time()
         own = self.filled(members or {})
         shown = turn.shown(
-            **{"startedAt": int(turn.started), "completedAt": int(now), "durationMs": int((now - turn.started) * 1000)},
+            startedAt=int(turn.started),
+            completedAt=int(now),
+            durationMs=int((now - turn.started) * 1000),
             **({"status": "completed", "items": turn.answer(), "itemsView": "summary"} if "status" not in own else {}),
         )
         if self.thread is not None:
@@ -137,7 +140,7 @@ class TurnSteps(WireSteps):
             self.item_completed({**item, "status": status})
 
     def do_file_change(self, value: Any) -> Steps:
-        """A change of a file: {"path", "kind", "diff", "ask"}; one that is added is written, its diff is its content."""
+        """A change of a file: {"path", "kind", "diff", "ask"}; one that is added is written."""
         how: dict[str, Any] = {"path": "a.txt", "kind": "add", "diff": "hello\n", "ask": False, **(value or {})}
         path = os.path.join(self.thread.cwd if self.thread else os.getcwd(), how["path"])
         changes = [{"path": path, "kind": {"type": how["kind"]}, "diff": how["diff"]}]
@@ -155,14 +158,16 @@ class TurnSteps(WireSteps):
     def approved(self, method: str, item: Item, *, otherwise: str) -> Generator[Wait, None, str]:
         """Ask; the status that the item ends with.  `cancel` ends the turn, as it does in the real one."""
         answer = yield from self.asked({"method": method, "params": {"itemId": item["id"]}})
-        decision: Any = (answer.get("result") or {}).get("decision")
+        result: dict[str, Any] = answer.get("result") or {}
+        decision = result.get("decision")
         if decision == "cancel":
-            self.item_completed({**item, "status": "declined"})
+            if item["type"] == "commandExecution":
+                self.item_completed({**item, "status": "declined"})
             self.do_complete({"status": "interrupted"})
             self.run.stop()
         if isinstance(decision, dict):  # accepted, and an amendment to a policy with it
             return "completed"
-        return DECISIONS.get(decision, otherwise)
+        return DECISIONS.get(str(decision), otherwise)
 
     def do_plan(self, steps: Any) -> None:
         """A plan: [{"step", "status"}]."""

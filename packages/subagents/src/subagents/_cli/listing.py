@@ -30,16 +30,58 @@ Options = Annotated[
 ConfigFile = Annotated[str | None, typer.Option(metavar="FILE", help="TOML file of providers.")]
 
 
-def providers(as_json: Json = False) -> None:
-    """Show the installed providers, and what is wrong with one."""
+def providers(
+    provider: Annotated[str | None, typer.Argument(help="Show the options of this one.")] = None, as_json: Json = False
+) -> None:
+    """Show the installed providers, and what is wrong with one; or the options of one."""
     with ending() as end:
-        rows = [_provider_row(name) for name in installed()]
-        if not rows and not as_json:
-            raise CommandFailed(f"no provider is installed; get one with: {' or '.join(KNOWN.values())}")
-        heads = ("provider", "distribution", "version", "")
-        text = _json(rows) if as_json else _table(heads, (tuple(row.values()) for row in rows))
+        if provider is None:
+            heads, rows = ("provider", "distribution", "version", ""), [_provider_row(name) for name in installed()]
+            if not rows and not as_json:
+                raise CommandFailed(f"no provider is installed; get one with: {' or '.join(KNOWN.values())}")
+        else:
+            heads, rows = ("option", "values", "default", ""), _option_rows(provider)
+            if not rows and not as_json:
+                raise CommandFailed(f"{provider} has no options")
+        text = _json(rows) if as_json else _table(heads, (tuple(map(_cell, row.values())) for row in rows))
         end.code = run_loop(partial(_write, text))
     raise typer.Exit(end.code)
+
+
+def _cell(value: object) -> object:
+    """A default as `-o` takes it."""
+    return json.dumps(value) if isinstance(value, (bool, list)) else value
+
+
+def _option_rows(name: str) -> list[dict[str, Any]]:
+    """What `-o` takes, out of the model of the provider's options.
+
+    Raises:
+        RegistryError: as `provider_type`.
+    """
+    model = provider_type(name).options_type
+    properties: dict[str, dict[str, Any]] = {} if model is None else model.model_json_schema()["properties"]
+    return [
+        {
+            "name": option,
+            "values": _values(schema),
+            "default": schema.get("default"),
+            "help": schema.get("description", ""),
+        }
+        for option, schema in properties.items()
+    ]
+
+
+def _values(schema: dict[str, Any]) -> str:
+    """`read-only|workspace-write`, `text|none`, `number`."""
+    if "anyOf" in schema:
+        return "|".join(dict.fromkeys(_values(one) for one in schema["anyOf"]))
+    if "enum" in schema:
+        return "|".join(map(str, schema["enum"]))
+    if schema.get("type") == "array":
+        return f"[{_values(schema.get('items', {}))}, …]"
+    kind = str(schema.get("format", schema.get("type", "any")))
+    return {"string": "text", "boolean": "true|false", "null": "none", "password": "text"}.get(kind, kind)
 
 
 def _provider_row(name: str) -> dict[str, Any]:

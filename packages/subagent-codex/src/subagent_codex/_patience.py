@@ -1,0 +1,40 @@
+"""How long a turn may say nothing while only the model server can be the cause.
+
+The engine bounds the silence of a stream that has begun, and nothing before that: a server that takes a request and
+never sends the head of an answer is waited for without an end (observed for 30 s, and 0.163.0 has no setting for it).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import anyio
+
+from subagents import Failure
+
+
+class Patience:
+    """The bound of one turn. It does not run while `busy` says that something else than the model is waited for."""
+
+    def __init__(self, bound: float, busy: Callable[[], bool], give_up: Callable[[Failure], object]) -> None:
+        """`bound` is in seconds."""
+        self._bound, self._busy, self._give_up = bound, busy, give_up
+        self._touched = time.monotonic()
+
+    def touch(self) -> None:
+        """The engine has said something."""
+        self._touched = time.monotonic()
+
+    async def run(self) -> None:
+        """Give the turn up when the bound is over; until then, for ever."""
+        self.touch()
+        while (left := self._touched + self._bound - time.monotonic()) > 0:
+            await anyio.sleep(left)
+            if self._busy():
+                self.touch()
+        message = (
+            f"the model server has not begun to answer for {self._bound:g} s. To do: check its address, then try again;"
+            " stream_idle_timeout * (1 + stream_max_retries) is the bound."
+        )
+        self._give_up(Failure("network", "run", message, retryable=True))

@@ -1,0 +1,117 @@
+"""What lies in the person's HOME or in the project neither reaches the model nor runs, on the real Codex."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from codex_kit import against, shell, told
+from isolation_kit import Baits, environment_of_ours, git, normal, repository, settings_without, words
+
+from subagent_testing import ScriptedResponses
+
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("codex_binary")]
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"  # what the engine reads does not depend on the loop
+
+
+@pytest.fixture
+def person(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The person's HOME, empty."""
+    home = tmp_path / "person"
+    home.mkdir()
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.delenv("CODEX_HOME", raising=False)
+    return home
+
+
+@pytest.fixture
+def baits(tmp_path: Path) -> Baits:
+    return Baits(tmp_path / "ran")
+
+
+async def asked(work: Path, **options: Any) -> list[str]:
+    """What the model was asked in a run with one command."""
+    with ScriptedResponses([[shell("echo hello")], "done"]) as api:
+        found = await told(against(api, **options), "work", work)
+    assert found.result.ok, found.result
+    assert len(api.requests) == 2
+    return normal(api)
+
+
+@pytest.mark.parametrize("sandbox", ["read-only", "workspace-write", "danger-full-access"])
+async def test_with_and_without_baits_the_model_is_asked_the_same_and_nothing_runs(
+    work: Path, person: Path, baits: Baits, sandbox: str
+) -> None:
+    repository(work)
+    before = await asked(work, sandbox=sandbox)
+    baits.person(person)
+    baits.project(work)
+    assert await asked(work, sandbox=sandbox) == before
+    assert baits.ran == []
+
+
+@pytest.mark.parametrize("where", ["sub", "worktree"])
+async def test_nor_in_a_folder_below_or_in_a_linked_worktree(
+    work: Path, person: Path, baits: Baits, where: str
+) -> None:
+    repository(work)
+    (work / "sub").mkdir()
+    folder = work / "sub" if where == "sub" else work.parent / "tree"
+    if where == "worktree":
+        git(work, "worktree", "add", "-q", "-b", "side", str(folder))
+    before = await asked(folder, sandbox="workspace-write")
+    baits.project(work)
+    assert await asked(folder, sandbox="workspace-write") == before
+    assert baits.ran == []
+
+
+async def test_the_instructions_of_the_project_are_read_when_they_are_asked_for_and_nothing_else_of_it(
+    work: Path, person: Path, baits: Baits
+) -> None:
+    repository(work)
+    baits.person(person)
+    baits.project(work)
+    (first, _) = await asked(work, sandbox="workspace-write", project_instructions=True)
+    assert words(first) == {"bait-project-agents"}
+    assert baits.ran == []
+
+
+PROJECT_SKILLS = {"bait-project-agents-skill", "bait-project-codex-skill"}
+
+
+def persons_home(patch: pytest.MonkeyPatch) -> None:
+    environment_of_ours(patch, ["HOME"])
+    settings_without(patch, ["skills.include_instructions"])
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("mutant", "seen", "ran"),
+    [
+        (partial(settings_without, names=["projects"]), {"bait-project-config"}, ["project-mcp"]),
+        (partial(settings_without, names=["skills.include_instructions"]), PROJECT_SKILLS, []),
+        (persons_home, {*PROJECT_SKILLS, "bait-person-agents-skill"}, []),
+    ],
+)
+async def test_a_fault_is_seen(
+    work: Path,
+    person: Path,
+    baits: Baits,
+    monkeypatch: pytest.MonkeyPatch,
+    mutant: Callable[[pytest.MonkeyPatch], None],
+    seen: set[str],
+    ran: list[str],
+) -> None:
+    repository(work)
+    baits.person(person)
+    baits.project(work)
+    mutant(monkeypatch)
+    (first, _) = await asked(work, sandbox="workspace-write")
+    assert (words(first), baits.ran) == (seen, ran)

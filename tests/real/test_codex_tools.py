@@ -1,0 +1,219 @@
+"""Work inside a task under workspace-write on the real Codex: it can be done, or is refused with the stated reason.
+
+What makes it possible is tested apart, without an engine: `tests/process/test_toolenv.py`, `tests/codex/test_roots.py`,
+`test_guard.py`, `test_placeholders.py`.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import anyio
+import pytest
+from codex_kit import Told, against, shell, shell_outputs, told
+
+from subagent_testing import ScriptedResponses
+from subagents import ToolEvent
+
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("codex_binary")]
+
+TOKEN = "bait-77ab01"
+COMMIT = "echo more > more.txt && git add more.txt && git commit -q -m 'by the task' && echo COMMITTED"
+HARM = (
+    'common=$(git rev-parse --path-format=absolute --git-common-dir); own=$(git rev-parse --absolute-git-dir); '
+    'git config core.fsmonitor ./evil; echo "#!/bin/sh" > "$common/hooks/pre-commit"; mv "$common/hooks" "$common/h"; '
+    'for name in commondir gitdir config config.worktree; do echo evil > "$own/$name"; rm "$own/$name"; done; '
+    'mv "$own" "$own.old"; true'
+)  # fmt: skip
+
+
+@pytest.fixture
+def person(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The person's HOME: a git identity, and tokens."""
+    home = tmp_path / "person"
+    home.mkdir()
+    (home / ".gitconfig").write_text(
+        "[user]\n\tname = The Person\n\temail = p@x\n"
+        f'[credential]\n\thelper = "!f() {{ echo username=u; echo password={TOKEN}; }}; f"\n'
+    )
+    for name in (".npmrc", ".netrc", ".pypirc", ".cargo/credentials.toml", ".config/gh/hosts.yml"):
+        (home / name).parent.mkdir(parents=True, exist_ok=True)
+        (home / name).write_text(TOKEN)
+    monkeypatch.setenv("HOME", str(home))
+    return home
+
+
+def git(folder: Path, *arguments: str) -> str:
+    done = subprocess.run(["git", *arguments], cwd=folder, check=True, capture_output=True, timeout=30, text=True)
+    return done.stdout
+
+
+def repository(path: Path) -> Path:
+    path.mkdir(exist_ok=True)
+    git(path, "init", "-q", "-b", "main")
+    (path / "first.txt").touch()
+    git(path, "add", ".")
+    git(path, "commit", "-q", "-m", "first")
+    return path
+
+
+def control(folder: Path) -> dict[str, bytes]:
+    """What leads git to commands: configuration, hooks, pointers."""
+    found = [*folder.glob("config*"), *folder.glob("hooks*/*"), *folder.glob("*dir"), *folder.glob("worktrees/*/*dir")]
+    return {str(path.relative_to(folder)): path.read_bytes() for path in found}
+
+
+async def done(work: Path, *commands: str, within: float = 60, **options: object) -> tuple[Told, list[str]]:
+    """A run in which the model runs these commands, and what each said."""
+    with ScriptedResponses([*([shell(command)] for command in commands), "done"]) as api:
+        options = {"sandbox": "workspace-write", **options}
+        return await told(against(api, **options), "work", work, within=within), shell_outputs(api)
+
+
+async def test_a_commit_in_a_plain_repository_is_the_persons_and_nothing_else_opens(work: Path, person: Path) -> None:
+    repo = repository(work)
+    before = control(repo / ".git")
+    found, said = await done(repo, COMMIT, HARM)
+    assert "COMMITTED" in said[0]
+    assert said[1].count("Read-only file system") + said[1].count("busy") >= 5
+    assert git(repo, "log", "-1", "--format=%s by %an <%ae>") == "by the task by The Person <p@x>\n"
+    assert control(repo / ".git") == before
+    assert git(repo, "status", "--short") == ""
+    assert not {".git", ".codex", ".aws", ".agents", "commondir"} & set(os.listdir(repo / ".git"))
+    assert found.result.ok
+    assert found.notices("git") == []
+    assert found.result.evidence.notes == ()
+
+
+async def test_a_commit_in_a_linked_worktree_opens_neither_configuration_nor_hooks(work: Path, person: Path) -> None:
+    repo = repository(work.parent / "repo")
+    git(repo, "worktree", "add", "-q", "-b", "side", str(work))
+    before = control(repo / ".git")
+    found, said = await done(work, COMMIT, HARM, "git switch -q -c other && git stash list && echo BRANCHED")
+    assert "COMMITTED" in said[0]
+    assert said[1].count("Read-only file system") + said[1].count("busy") >= 5
+    assert "BRANCHED" in said[2]
+    assert control(repo / ".git") == before
+    assert git(repo, "log", "-1", "--format=%s", "side") == "by the task\n"
+    assert sorted(os.listdir(work)) == [".git", "first.txt", "more.txt"]
+    assert found.result.evidence.notes == ()
+
+
+async def test_a_commit_from_a_folder_below_the_repository(work: Path, person: Path) -> None:
+    repo = repository(work)
+    (repo / "sub").mkdir()
+    _, said = await done(repo / "sub", COMMIT, "touch ../outside")
+    assert "COMMITTED" in said[0]
+    assert "Read-only file system" in said[1]
+    assert git(repo, "log", "-1", "--format=%s", "--", "sub/more.txt") == "by the task\n"
+
+
+async def test_where_git_is_not_to_be_opened_a_commit_is_refused(work: Path, person: Path) -> None:
+    repo = repository(work)
+    _, said = await done(repo, COMMIT, git_writable=False)
+    assert "Read-only file system" in said[0]
+    assert git(repo, "log", "--format=%s") == "first\n"
+    assert sorted(os.listdir(repo)) == [".git", "first.txt", "more.txt"]
+
+
+async def test_a_repository_that_cannot_be_closed_is_not_opened_and_the_reason_told(work: Path, person: Path) -> None:
+    repo = repository(work)
+    shutil.rmtree(repo / ".git/hooks")
+    (repo / ".git/hooks").symlink_to(person)
+    found, said = await done(repo, COMMIT)
+    assert "Read-only file system" in said[0]
+    (reason,) = found.notices("git")
+    assert "a commit will be refused" in reason
+    assert f"{repo}/.git/hooks is a link" in reason
+
+
+async def test_a_nested_repository_that_the_task_registers_is_told(work: Path, person: Path) -> None:
+    repo = repository(work)
+    found, _ = await done(repo, "git init -q sub && git -C sub commit -q --allow-empty -m x; git add sub")
+    (note,) = found.result.evidence.notes
+    assert "nested repositories in the index (sub)" in note
+
+
+async def test_commands_find_no_token_of_the_person(work: Path, person: Path) -> None:
+    reads = 'cat ~/.npmrc ~/.netrc ~/.pypirc ~/.config/gh/hosts.yml "$CARGO_HOME"/*; env; git config --list;'
+    asks = "printf 'protocol=https\\nhost=x\\n\\n' | git credential fill; echo END"
+    _, said = await done(work, reads + asks)
+    assert "END" in said[0]
+    assert TOKEN not in said[0]
+    _, said = await done(work, reads + asks, tool_home="real")
+    assert said[0].count(TOKEN) >= 5
+
+
+async def test_uv_npm_and_cargo_work_in_a_task(work: Path) -> None:
+    """With whatever of them is installed here, under the real HOME: no network, no cache of the person."""
+    (work / "package.json").write_text('{"scripts": {"hello": "echo hello from npm"}}')
+    commands = {
+        "uv": ("uv run --offline python -c 'print(6 * 7)'", "42"),
+        "npm": ("npm run hello", "hello from npm"),
+        "cargo": ("cargo --version", "cargo "),
+        "python3": ("python3 -c 'import tempfile; print(tempfile.mkdtemp())'", "/tools/tmp/"),
+    }
+    installed = {name: command for name, command in commands.items() if shutil.which(name)}
+    found, said = await done(work, *(command for command, _ in installed.values()), within=110)
+    for (command, expected), output in zip(installed.values(), said, strict=True):
+        assert expected in output, command
+    assert found.result.ok
+
+
+async def test_a_shim_of_rustup_works_in_a_task(work: Path, person: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, text in {
+        ".rustup/settings.toml": "default = stable\n",
+        ".cargo/bin/cargo": '#!/bin/sh\ncat "$RUSTUP_HOME/settings.toml"; mkdir -p "$CARGO_HOME" && echo writable\n',
+    }.items():
+        (person / name).parent.mkdir(parents=True, exist_ok=True)
+        (person / name).write_text(text)
+    (person / ".cargo/bin/cargo").chmod(0o755)
+    monkeypatch.setenv("PATH", str(person / ".cargo/bin"), prepend=os.pathsep)
+    _, said = await done(work, "cargo --version")
+    assert "default = stable\nwritable" in said[0]
+    assert not (person / ".cargo/registry").exists()
+
+
+async def test_a_run_that_is_cancelled_in_a_command_leaves_no_empty_folders(work: Path, person: Path) -> None:
+    repo, more = repository(work), work.parent / "more"
+    more.mkdir()
+    before = set(repo.rglob("*"))
+    with ScriptedResponses([[shell("touch started; sleep 600")], "done"]) as api, anyio.fail_after(60):
+        provider = against(api, sandbox="workspace-write", writable_roots=[more])
+        async with provider.start("wait", cwd=repo) as run:
+            async for event in run.events():
+                if isinstance(event, ToolEvent):
+                    break
+            while not (repo / "started").exists():  # noqa: ASYNC110 - nothing tells it
+                await anyio.sleep(0.01)
+            assert (more / ".codex").is_dir()  # else this shows nothing
+            run.cancel()
+        result = await run.closed()
+    assert result.stop_reason == "aborted"
+    assert {str(path) for path in set(repo.rglob("*")) - before} == {str(repo / "started")}
+    assert list(more.iterdir()) == []
+    assert git(repo, "status", "--short") == "?? started\n"
+
+
+async def test_in_the_persons_own_home_a_worktree_leads_where_it_led_again(
+    work: Path, person: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their own `sandbox_mode` would win over a permission profile, so that nothing can be closed: it is put back."""
+    (person / ".codex").mkdir()
+    (person / ".codex/config.toml").write_text('sandbox_mode = "read-only"\n')
+    monkeypatch.delenv("CODEX_HOME", raising=False)
+    repo = repository(work.parent / "repo")
+    git(repo, "worktree", "add", "-q", "-b", "side", str(work))
+    before = control(repo / ".git")
+    found, said = await done(
+        work, COMMIT, 'echo ../evil > "$(git rev-parse --absolute-git-dir)/commondir"', home="inherit"
+    )
+    assert "COMMITTED" in said[0]
+    assert control(repo / ".git") == before
+    (note,) = found.result.evidence.notes
+    assert "commondir" in note
+    assert "it has been put back" in note
+    assert git(work, "log", "-1", "--format=%s") == "by the task\n"
