@@ -112,16 +112,17 @@ def medians() -> None:
     side_by_side("one warm child", "ms", {name: iter(values).__next__ for name, values in rows.items()}, rounds=101)
 
 
-def pss_of_supervisors(children: int) -> float:
-    """MB of PSS of all keepers, guard and warden, over the number of children."""
-    total = 0
-    for folder in Path("/proc").iterdir():
-        try:
-            if folder.name.isdigit() and (folder / "comm").read_text().strip() in ("guard", "warden", "keeper"):
-                total += int((folder / "smaps_rollup").read_text().partition("\nPss:")[2].split()[0])
-        except OSError:
-            continue
-    return total / 1024 / children
+def parent(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+def pss_of_supervisors(children: list[OwnedProcess]) -> float:
+    """MB of PSS of their keepers, warden and guard, over the number of children."""
+    keepers = {parent(child.pid) for child in children}
+    wardens = {parent(keeper) for keeper in keepers}
+    helpers = keepers | wardens | {parent(warden) for warden in wardens}
+    pss = [Path(f"/proc/{pid}/smaps_rollup").read_text().partition("\nPss:")[2].split()[0] for pid in helpers]
+    return sum(map(int, pss)) / 1024 / len(children)
 
 
 def many(n: int = 300) -> None:
@@ -139,7 +140,7 @@ def many(n: int = 300) -> None:
             for _ in range(n):
                 group.start_soon(one)
         up = time.perf_counter() - began
-        pss, threads = pss_of_supervisors(n), threading.active_count()
+        pss, threads = pss_of_supervisors(children), threading.active_count()
         began = time.perf_counter()
         async with anyio.create_task_group() as group:
             for child in children:

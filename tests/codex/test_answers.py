@@ -480,7 +480,9 @@ async def test_the_end_of_the_run_answers_what_is_open_and_what_is_asked_again()
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(one)
             await asked.wait()
+            assert told.asking
             told.close()
+        assert not told.asking
 
     with anyio.fail_after(10):
         async with Engine(body).start("x", permission=slow) as run:

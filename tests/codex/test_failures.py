@@ -45,6 +45,8 @@ SAID: list[tuple[str, str, object, str, str, bool, int | None]] = [
     ("429, a rate", "exceeded retry limit, last status: 429 Too Many Requests",
      {"responseTooManyFailedAttempts": {"httpStatusCode": 429}}, "error", "overload", True, 429),
     ("429, a quota", "You\u2019ve hit your usage limit.", "usageLimitExceeded", "error", "limit", True, None),
+    ("a quota with a status, not seen", "no more", {"usageLimitExceeded": {"httpStatusCode": 429}},
+     "error", "limit", True, 429),
     ("a rate, in the stream", "slow down", "rateLimitExceeded", "error", "overload", True, None),
     ("500", "We're currently experiencing high demand", "internalServerError", "error", "overload", True, None),
     ("502, not seen", "bad gateway", {"httpConnectionFailed": {"httpStatusCode": 502}}, "error", "overload", True, 502),

@@ -94,7 +94,7 @@ def test_the_sandbox_is_a_profile_that_closes_tmp_because_the_homes_of_all_runs_
         "permissions": {
             "subagents": {
                 "extends": ":workspace",
-                "filesystem": {":slash_tmp": "read", ":tmpdir": "read", "/r": "write", "/r/x": "read"},
+                "filesystem": {":slash_tmp": "read", "/r": "write", "/r/x": "read"},
                 "network": {"enabled": False},
             }
         },

@@ -7,6 +7,8 @@ import getpass
 import os
 import socket
 import sqlite3
+import sys
+from contextlib import closing
 from pathlib import Path
 from typing import cast
 
@@ -96,15 +98,36 @@ async def test_they_hold_what_the_engine_would_make_and_no_installation_id(cache
         await templates.make(ARGV, key())
         await templates.prepare(home, key())
     assert inside(cache / key()) == NAMES
-    with sqlite3.connect(home / "state_5.sqlite") as database:
+    with closing(sqlite3.connect(home / "state_5.sqlite")) as database:
         (migrations,) = database.execute("select count(*) from _sqlx_migrations").fetchone()
-    database.close()
     assert migrations >= 61
     await initialized(home)
     first = (home / "installation_id").read_bytes()
     (home / "installation_id").unlink()
     await initialized(home)
     assert (home / "installation_id").read_bytes() != first
+
+
+async def test_what_the_engine_left_in_the_write_ahead_log_is_in_them(home: Path) -> None:
+    program = f"""
+import os, sqlite3, sys
+sys.stdin.readline()
+kept = [sqlite3.connect(os.path.join(os.environ["CODEX_HOME"], name)) for name in {sorted(NAMES)!r}]
+for database in kept:
+    database.execute("pragma journal_mode = wal")
+    database.execute("create table t (x)")
+    database.execute("insert into t values (42)")
+    database.commit()
+print('{{"id": 0, "result": {{}}}}', flush=True)
+sys.stdin.read()
+os._exit(0)
+"""
+    with anyio.fail_after(30):
+        assert await templates.make([sys.executable, "-c", program], "0" * 16)
+        assert await templates.prepare(home, "0" * 16)
+    for name in NAMES:
+        with closing(sqlite3.connect(home / name)) as database:
+            assert database.execute("select x from t").fetchall() == [(42,)]
 
 
 async def test_nothing_in_them_says_where_or_by_whom_they_were_made(cache: Path, tmp_path: Path) -> None:

@@ -170,6 +170,13 @@ def test_a_message_that_never_was_complete_is_better_than_none() -> None:
     assert Told().start().message("whole", "m0", "commentary").delta("half").end().turn.outcome().output == "whole"
 
 
+def test_the_phase_of_a_message_may_be_said_at_its_beginning_only() -> None:
+    told = (
+        Told().start().begin(message("m1", "", "final_answer")).complete(message("m1", "answer")).message("after", "m2")
+    )
+    assert told.end().turn.outcome().output == "answer"
+
+
 def test_messages_of_two_items_are_told_apart_when_their_pieces_alternate() -> None:
     told = Told().start().delta("a", "m1").delta("x", "m2").delta("b", "m1").delta("y", "m2")
     told.complete(message("m1", "ab")).complete(message("m2", "xy"))

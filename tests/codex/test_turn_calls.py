@@ -169,7 +169,7 @@ def test_refusals_are_counted_in_the_result_and_hold_no_secret() -> None:
     assert "abcdef1234567890" not in note
 
 
-@pytest.mark.parametrize("order", ["item first", "item around", "item last"])
+@pytest.mark.parametrize("order", ["item first", "item before", "item around", "item last"])
 def test_a_call_with_an_item_is_told_once(order: str) -> None:
     told = Told().start()
     ended: Item = {**COMMAND, "status": "completed", "exitCode": 0, "aggregatedOutput": "ok\n"}
@@ -177,6 +177,8 @@ def test_a_call_with_an_item_is_told_once(order: str) -> None:
     match order:
         case "item first":
             told.begin(COMMAND).raw(raw_call).complete(ended).raw(raw_output)
+        case "item before":
+            told.begin(COMMAND).complete(ended).raw(raw_call).raw(raw_output)
         case "item around":
             told.raw(raw_call).begin(COMMAND).raw(raw_output).complete(ended)
         case _:

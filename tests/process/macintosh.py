@@ -17,12 +17,13 @@ import signal
 import socket
 import sys
 from collections.abc import Callable
+from types import ModuleType
 
 TYPE_CHECKING = False  # typing is slow to import, and the supervisors run this too
 if TYPE_CHECKING:
     from typing import Any
 
-ABSENT: dict[object, tuple[str, ...]] = {
+ABSENT: dict[ModuleType, tuple[str, ...]] = {
     os: (
         *("pidfd_open", "waitid", "P_ALL", "P_PID", "P_PIDFD", "WNOWAIT", "WEXITED", "CLD_EXITED", "pipe2", "unshare"),
         *("O_PATH", "O_TMPFILE", "eventfd", "memfd_create", "getresuid", "sched_setaffinity", "posix_fadvise"),
@@ -199,8 +200,9 @@ def pretend(*sources: str) -> None:
     _sources.extend(sources)
     for module, names in ABSENT.items():
         for name in names:
-            if hasattr(module, name):
-                delattr(module, name)
+            for each in (module, sys.modules.get(f"_{module.__name__}")):
+                if hasattr(each, name):
+                    delattr(each, name)
     ctypes.CDLL = Library  # pyright: ignore[reportAttributeAccessIssue]
     limit = resource.setrlimit
 

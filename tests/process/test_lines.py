@@ -113,7 +113,9 @@ NOISE = [
     b"{",
     b"}",
     b'{"half":',
-    b'{"a":1}{"b":2}',
+    b'{"a":1}{"b":',
+    b'{"a":1}{"b":2}3',
+    b'{"a":1},{"b":2}',
     b'{"a":1} trailing words',
     b'DEBUG {"a":1}',
     b'data: {"a":1}',
@@ -132,6 +134,13 @@ def test_noise_is_kept_apart_and_never_joined(noise: bytes) -> None:
     assert found == [{"id": 0}, {"id": 1}]
     assert reader.noise_count == 1
     assert reader.noise[0] == noise.decode("utf-8", "replace")[:400]
+
+
+@pytest.mark.parametrize("line", [b'{"a":1}{"b":2}', b'\x1b[0m{"a":1} \t{"b":2}\r', b'\xef\xbb\xbf{"a":1}{"b":2} '])
+def test_a_line_of_nothing_but_objects_is_as_many_messages(line: bytes) -> None:
+    reader = LineReader()
+    assert reader.feed(line + b'\n{"c":3}\n') == [{"a": 1}, {"b": 2}, {"c": 3}]
+    assert reader.noise_count == 0
 
 
 @pytest.mark.parametrize("blank", [b"", b"\r", b"  ", b"\t\r", b"\0\0", b"\xef\xbb\xbf"])

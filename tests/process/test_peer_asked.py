@@ -177,14 +177,21 @@ rest()
 async def test_a_flood_is_answered_one_by_one_though_the_child_reads_only_afterwards() -> None:
     script = """
 for n in range(5000): put({"id": n, "method": "x"})
-put({"id": 0, "result": "written"})
+put({"method": "written"})
 tell(sorted(hear()["id"] for _ in range(5000)) == list(range(5000)))
 rest()
 """
-    told = Told()
-    async with peered(script, answer=echo, notified=told, answer_limit=8) as peer:
+    told, running = Told(), list[int]()
+
+    def notified(method: str, params: JsonObject) -> None:
+        if method == "written":
+            running.append(len(anyio.get_running_tasks()))
+        told(method, params)
+
+    async with peered(script, answer=echo, notified=notified, answer_limit=8) as peer:
         assert (await told.wait())["what"] is True
         assert peer.counts.refused > 1000
+    assert running[0] < 100  # though thousands of refusals waited
 
 
 async def test_a_child_that_floods_and_never_reads_is_no_longer_read(monkeypatch: pytest.MonkeyPatch) -> None:

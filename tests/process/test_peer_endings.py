@@ -168,7 +168,7 @@ ENLARGED = "import fcntl; fcntl.fcntl(1, fcntl.F_SETPIPE_SZ, 1 << 20)\n"
 
 
 async def test_what_the_child_left_in_the_pipe_is_handed_over_but_nobody_answers_the_dead() -> None:
-    script = ENLARGED + 'for n in range(4000): put({"method": "n", "params": {"n": n, "x": "y" * 150}})\n'
+    script = ENLARGED + 'hear()\nfor n in range(4000): put({"method": "n", "params": {"n": n, "x": "y" * 150}})\n'
     process = await start(script + 'put({"id": 1, "method": "ask"}, {"method": "last"})')
     told, asked = Told(), list[str]()
 
@@ -181,6 +181,7 @@ async def test_what_the_child_left_in_the_pipe_is_handed_over_but_nobody_answers
     try:
         with anyio.fail_after(BOUND):
             async with process:
+                await process.send_line({})
                 assert await process.wait() == 0
                 await peer.run()
                 assert [params.get("n") for _, params in told.all] == [*range(4000), None]

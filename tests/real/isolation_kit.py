@@ -57,6 +57,10 @@ def environment(pid: int) -> dict[str, str]:
     return dict(item.split("=", 1) for item in os.fsdecode(_proc(pid, "environ")).split("\0") if "=" in item)
 
 
+def parent(pid: int) -> int:
+    return int(re.findall(rb"PPid:\t(\d+)", _proc(pid, "status"))[0])
+
+
 def _tree(pid: int) -> Iterator[int]:
     yield pid
     for child in _proc(pid, f"task/{pid}/children").split():
@@ -75,7 +79,8 @@ def _proc(pid: int | str, name: str) -> bytes:
 Places = dict[str, bytes]
 """What was found, by the place where it was found."""
 
-_OWN: Final = "/usr/bin/env; for one in /proc/[0-9]*/environ; do /usr/bin/tr '\\0' '\\n' < $one; done; echo END"
+_SHOWN: Final = "/proc/[0-9]*/environ /proc/[0-9]*/cmdline"
+_OWN: Final = f"/usr/bin/env; for one in {_SHOWN}; do /usr/bin/tr '\\0' '\\n' < $one; done; echo END"
 # Outside of a sandbox those are the processes of the whole machine.
 _UNCONFINED: Final = "/usr/bin/env; /usr/bin/tr '\\0' '\\n' < /proc/$PPID/environ; echo END"
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, cast
 
 import anyio
 import pytest
@@ -251,14 +251,22 @@ async def test_a_run_that_is_cancelled_while_a_person_is_asked_is_over_at_once(
 
 
 @both_loops
-async def test_a_yes_that_comes_after_the_cancellation_grants_nothing(work: Path) -> None:
+@pytest.mark.xfail(strict=True, reason="the seam gives a yes to a run that was cancelled while the callback ran")
+async def test_a_yes_of_who_has_cancelled_the_run_grants_nothing(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (work / "kept").mkdir()
     runs: list[Run] = []
+    answers: list[object] = []
+    real = _answers.Answers.answer
+
+    async def answer(self: _answers.Answers, method: str, params: dict[str, object]) -> dict[str, object]:
+        answers.append(await real(self, method, params))
+        return cast("dict[str, object]", answers[-1])
 
     def person(request: PermissionRequest) -> str:
         runs[0].cancel()
         return "allow"
 
+    monkeypatch.setattr(_answers.Answers, "answer", answer)
     with ScriptedResponses([[REMOVE], "done"]) as api, anyio.fail_after(30):
         provider = against(api, sandbox="danger-full-access", approval_policy="on-request")
         runs.append(provider.start("work", cwd=work, permission=person))  # pyright: ignore[reportArgumentType]
@@ -266,12 +274,14 @@ async def test_a_yes_that_comes_after_the_cancellation_grants_nothing(work: Path
             result = await run.closed()
         assert len(api.requests) == 1
     assert (result.stop_reason, changed(work)) == ("aborted", False)
+    assert answers in ([{"decision": "decline"}], [{"decision": "cancel"}])
 
 
 async def refused_for_ever(work: Path, **options: object) -> tuple[Told, int]:
     with ScriptedResponses(lambda body, n: [REMOVE] if n < 30 else "done") as api:
-        provider = against(api, sandbox="workspace-write", approval_policy="on-request", **options)
-        return await told(provider, "work", work), len(api.requests)
+        # Longer than the test may take: an end that has to be waited for would be seen.
+        options = {"sandbox": "workspace-write", "approval_policy": "on-request", "interrupt_grace": 60, **options}
+        return await told(against(api, **options), "work", work, within=30), len(api.requests)
 
 
 @both_loops

@@ -1,4 +1,4 @@
-"""What can go wrong between the real Codex and a model server, and what a caller is told: a table (`pytest -s` shows it).
+"""What can go wrong between the real Codex and a model server, and what a caller is told: `pytest -s` prints a table.
 
 With the default bounds of retries and without any; nothing of it hangs, and the key is in no message.
 """
@@ -134,9 +134,9 @@ def table() -> Iterator[list[tuple[object, ...]]]:
     rows: list[tuple[object, ...]] = []
     yield rows
     line = "{:<22} {:>7} {:<11} {:<9} {:<9} {:>6} {:>8} {:>8} {:>8}".format
-    print("\n" + line("server", "retries", "stop", "kind", "retryable", "status", "retry at", "requests", "seconds"))  # noqa: T201
+    print("\n" + line("server", "retries", "stop", "kind", "retryable", "status", "retry at", "requests", "seconds"))
     for row in rows:
-        print(line(*row))  # noqa: T201
+        print(line(*row))
 
 
 def closed_port() -> str:
@@ -172,10 +172,8 @@ async def test_each_error_settles_with_its_stop_reason_and_kind(
     found, requests = await failing(work, row, **({} if retries else NO_RETRIES))
     result, failure = found.result, failure_in(found.result)
     wait = "" if failure.retry_at is None else f"{failure.retry_at - time.time():.0f} s"
-    table.append(
-        (name, "default" if retries else "0", result.stop_reason, failure.kind, failure.retryable)
-        + (failure.http_status or "", wait, requests, f"{result.duration:.2f}")
-    )
+    told_of = (result.stop_reason, failure.kind, "yes" if failure.retryable else "no", failure.http_status or "", wait)
+    table.append((name, "default" if retries else "0", *told_of, requests, f"{result.duration:.2f}"))
     assert (result.stop_reason, failure.kind, failure.retryable) == row.expected
     assert failure.http_status == row.status
     assert failure.stage == "run"
@@ -237,7 +235,7 @@ async def test_without_our_patience_the_engine_waits_for_ever(work: Path, monkey
         return
 
     monkeypatch.setattr(_patience.Patience, "run", nothing)
-    with ScriptedResponses(responses.silence()) as api:
+    with ScriptedResponses([responses.silence()]) as api:
         provider = against(api, **NO_RETRIES, stream_idle_timeout=0.2)
         found = await told(provider, "work", work, idle_limit=2)
     assert (failure_in(found.result).kind, failure_in(found.result).message) == ("timeout", "no event for 2 s")

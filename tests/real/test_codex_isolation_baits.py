@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -57,18 +58,44 @@ async def test_with_and_without_baits_the_model_is_asked_the_same_and_nothing_ru
     assert baits.ran == []
 
 
-@pytest.mark.parametrize("where", ["sub", "worktree"])
-async def test_nor_in_a_folder_below_or_in_a_linked_worktree(
-    work: Path, person: Path, baits: Baits, where: str
+@pytest.mark.parametrize("where", ["below", "worktree", "link", "odd", "relative"])
+async def test_nor_wherever_the_working_folder_lies_and_however_it_is_named(
+    work: Path, person: Path, baits: Baits, where: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    if where == "odd":
+        work = work.with_name('o"dd.\\\U0001f980 = [name]\n')
     repository(work)
-    (work / "sub").mkdir()
-    folder = work / "sub" if where == "sub" else work.parent / "tree"
-    if where == "worktree":
-        git(work, "worktree", "add", "-q", "-b", "side", str(folder))
-    before = await asked(folder, sandbox="workspace-write")
     baits.project(work)
-    assert await asked(folder, sandbox="workspace-write") == before
+    folder = work
+    match where:
+        case "below":
+            folder = work / "sub"
+            folder.mkdir()
+        case "worktree":
+            folder = work.with_name("tree")
+            git(
+                work,
+                "-c",
+                "core.hooksPath=",
+                "-c",
+                "core.fsmonitor=",
+                "worktree",
+                "add",
+                "-q",
+                "-b",
+                "side",
+                str(folder),
+            )
+            shutil.copytree(work / ".codex", folder / ".codex")
+        case "link":
+            folder = work.with_name("link")
+            folder.symlink_to(work)
+        case "relative":
+            monkeypatch.chdir(work.parent)
+            folder = Path("work/../work")
+        case _:
+            pass
+    assert words("".join(await asked(folder, sandbox="danger-full-access"))) == set()
     assert baits.ran == []
 
 

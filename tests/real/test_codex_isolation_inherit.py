@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from codex_kit import Told, against, shell, shell_outputs, told
-from isolation_kit import CANARIES, MARK, Baits, repository, words
+from isolation_kit import CANARIES, MARK, Baits, repository, settings_without, words
 
 from subagent_codex import Codex, CodexOptions
 from subagent_testing import ScriptedResponses
@@ -110,6 +110,17 @@ async def test_a_project_that_they_do_not_trust_starts_nothing(
     assert found.result.ok, found.result
     assert baits.ran == []
     assert "bait-project-config" not in api.requests[0].raw.decode()
+
+
+async def test_a_fault_is_seen(work: Path, person: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without our word the engine trusts the folder, writes that down, and starts what lies there."""
+    repository(work)
+    baits = Baits(tmp_path / "ran")
+    baits.project(work)
+    settings_without(monkeypatch, ["projects"])
+    await inherited(work, sandbox="workspace-write")
+    assert baits.ran == ["project-mcp"]
+    assert 'trust_level = "trusted"' in (person / ".codex/config.toml").read_text()
 
 
 @pytest.mark.parametrize("trust", ["trusted", "untrusted"])

@@ -7,11 +7,13 @@ import queue
 import subprocess
 import threading
 from collections.abc import Callable, Generator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import pytest
+
+from subagent_testing import FakeCodex
 
 Json: TypeAlias = dict[str, Any]
 
@@ -119,3 +121,30 @@ def talking(executable: Path, folder: Path, *arguments: str, env: Mapping[str, s
         yield client
     finally:
         client.close()
+
+
+INFO: Json = {"clientInfo": {"name": "test", "version": "1"}}
+TEXT: list[Json] = [{"type": "text", "text": "hi"}]
+
+
+def client_of(fake: FakeCodex, folder: Path) -> AbstractContextManager[Client]:
+    """A fake in this folder, which is its CODEX_HOME too."""
+    return talking(fake.executable, folder, env={"CODEX_HOME": str(folder)})
+
+
+def thread_of(client: Client) -> str:
+    """Begin, and start a thread."""
+    client.ask("initialize", INFO)
+    return client.ask("thread/start", {"sandbox": "read-only", "ephemeral": True})["result"]["thread"]["id"]
+
+
+def begin(client: Client) -> tuple[str, str]:
+    """Begin, and start a turn; the ids of thread and turn."""
+    thread = thread_of(client)
+    return thread, client.ask("turn/start", {"threadId": thread, "input": TEXT})["result"]["turn"]["id"]
+
+
+def texts(client: Client) -> list[str]:
+    """The answers that were told."""
+    items = [m["params"]["item"] for m in client.heard if m.get("method") == "item/completed"]
+    return [item["text"] for item in items if item["type"] == "agentMessage"]

@@ -111,7 +111,7 @@ def notifications(heard: Sequence[Json]) -> list[Json]:
 
 def words(heard: Sequence[Json], name: str) -> list[Any]:
     """The values of a member of items, or of turns, wherever it is told."""
-    told = [m["params"].get("item") or m["params"].get("turn") or {} for m in heard if "params" in m]
+    told: list[Json] = [m["params"].get("item") or m["params"].get("turn") or {} for m in heard if "params" in m]
     return [each[name] for each in told if name in each]
 
 

@@ -101,9 +101,7 @@ def _unfit(path: Path) -> str:
         return "does not exist: give the path of a codex"
     if os.path.isdir(path):
         return "is a folder: give the path of the codex in it"
-    return (
-        "" if os.access(path, os.R_OK | os.X_OK) else "may not be read and executed: give the path of a codex that may"
-    )
+    return "" if os.access(path, os.R_OK | os.X_OK) else "may not be read and executed: give one that may"
 
 
 def _on_path() -> Iterator[Path]:

@@ -15,6 +15,7 @@ import anyio.abc
 from subagent_codex import _templates
 from subagent_codex._answers import Answers
 from subagent_codex._binary import Binary
+from subagent_codex._failures import ending_of
 from subagent_codex._home import Home, speaks_about
 from subagent_codex._instructions import project_instructions
 from subagent_codex._patience import Patience
@@ -37,6 +38,7 @@ from subagent_codex._turn import Turn
 from subagent_process import (
     InvalidAnswer,
     Ladder,
+    LineTooLong,
     OwnedProcess,
     Peer,
     PeerClosed,
@@ -66,6 +68,8 @@ class Drive:
         self._options, self._key, self._binary, self._home = options, key, binary, home
         self._over = anyio.Event()  # the turn has ended, or nothing more will come
         self._turn_ended = anyio.Event()
+        self._turn_begun = anyio.Event()
+        self._heard = anyio.Event()  # nothing more is said into the turn
         self._turn = Turn(link.emit, accepted=self._accepted, ended=self._ended, cwd=self._cwd)
         self._gave_up: Failure | None = None
         bound = options.stream_idle_timeout * (1 + options.stream_max_retries)
@@ -192,6 +196,12 @@ class Drive:
     async def _listen(self) -> None:
         try:
             await self._peer.run()
+        except LineTooLong as error:
+            reason = (
+                f"codex wrote a line of {error.size:,} bytes, and {error.limit:,} are the limit. To do: ask for less at"
+                " once, in the prompt."
+            )
+            self._give_up(Failure("protocol", "run" if self._turn.accepted else "start", reason))
         finally:
             self._over.set()
 
@@ -221,6 +231,9 @@ class Drive:
                 raise StartError(await self._exit("launch")) from self._refused
             raise self._refused
         self._link.finish(await self._verdict())
+        if self._turn.accepted:  # what was said into it at the last moment is answered, or noted
+            with anyio.move_on_after(options.interrupt_grace):
+                await self._heard.wait()
 
     async def _start_turn(self) -> None:
         task, options = self._task, self._options
@@ -239,11 +252,17 @@ class Drive:
             self._turn.begin(_text(answer.get("turn"), "id") or "")
 
     async def _steer(self) -> None:
+        await self._turn_begun.wait()
         async for text in self._link.inbox:
             try:
                 await self._session.steer(self._turn.thread or "", self._turn.id or "", text)
             except (RpcError, PeerClosed, InvalidAnswer, TimeoutError) as error:
-                self._link.emit(NoticeEvent(f"the message did not reach the turn: {error}", "send", "warning"))
+                reason = f"a message did not reach the turn: {error}"
+                if self._over.is_set():  # an event would be late
+                    self._link.note(reason)
+                else:
+                    self._link.emit(NoticeEvent(reason, "send", "warning"))
+        self._heard.set()
 
     async def _stop(self) -> None:
         if self._turn.thread is not None and self._process.returncode is None and not self._turn_ended.is_set():
@@ -252,8 +271,8 @@ class Drive:
     # -- what is told --------------------------------------------------------------------------------------------------
 
     async def _answer(self, method: str, params: dict[str, object]) -> object:
-        if self._answers is None:
-            raise RpcError.method_not_found(method)  # nothing is asked before there is a thread
+        await self._sandbox_open.wait()  # it decides what may be allowed; normally open long before anything is asked
+        assert self._answers is not None
         return await self._answers.answer(method, params)
 
     def _notified(self, method: str, params: dict[str, object]) -> None:
@@ -271,6 +290,7 @@ class Drive:
         return self._turn.busy or (self._answers is not None and self._answers.asking)
 
     def _accepted(self) -> None:
+        self._turn_begun.set()
         self._link.ready(session=self._turn.thread, model=self._model)
 
     def _ended(self) -> None:
@@ -284,22 +304,28 @@ class Drive:
     async def _verdict(self) -> Result:
         if self._turn.ended:
             return self._turn.outcome()
-        failure = self._gave_up or await self._exit("exit")
+        failure = await self._exit("exit")
         return Result.error(
             failure, output=self._turn.text, usage=self._turn.usage, evidence=Evidence(notes=self._turn.notes)
         )
 
     async def _exit(self, kind: Any) -> Failure:
-        """The failure of a process that has stopped speaking."""
+        """The failure of a process that has stopped speaking, unless it was given up for another reason."""
+        with anyio.move_on_after(_LAST_WORDS):
+            await self._over.wait()  # a request may fail a moment before its cause is known here
+        if self._gave_up is not None:
+            return self._gave_up
         code: int | None = None
         with anyio.move_on_after(_LAST_WORDS), suppress(ProcessLost):
             code = await self._process.wait()
-        how = "closed its output" if code is None else f"ended with exit code {code}"
         when = "before its turn was over" if self._turn.accepted else "before it took the task"
         said = await self._stderr.last_words(_LAST_WORDS)
         self._told = True
-        words = f"; its last words:\n{said[-3000:]}" if said else ""
-        return Failure(kind, "run" if self._turn.accepted else "start", f"codex {how} {when}{words}", exit_code=code)
+        words = f"; its last words:\n{said[-2000:]}" if said else ""
+        if noise := "\n".join(self._peer.noise):
+            words += f"; what it wrote that is no message:\n{noise[-1000:]}"
+        message = f"codex {ending_of(code)} {when}{words}"
+        return Failure(kind, "run" if self._turn.accepted else "start", message, exit_code=code)
 
 
 def _engine_path(tools: Path, path: str, home: Home) -> str:

@@ -40,6 +40,7 @@ SENT: Final[Mapping[str, Sent]] = {
     "account/read": Sent(("refreshToken",), (), ("account", "requiresOpenaiAuth")),
     "thread/start": Sent(_THREAD, ("ephemeral", "experimentalRawEvents", *_THREAD_SOMETIMES), ("thread", "model")),
     "thread/resume": Sent(("threadId", "excludeTurns", *_THREAD), _THREAD_SOMETIMES, ("thread", "model")),
+    "thread/inject_items": Sent(("threadId", "items")),
     "turn/start": Sent(("threadId", "input"), ("effort", "outputSchema"), ("turn",)),
     "turn/steer": Sent(("threadId", "expectedTurnId", "input")),
     "turn/interrupt": Sent(("threadId", "turnId")),

@@ -78,7 +78,11 @@ class Session:
         """
         if resume is None:
             return await self._ask("thread/start", params)
-        return await self._ask("thread/resume", {**params, "threadId": resume, "excludeTurns": True})
+        answer = await self._ask("thread/resume", {**params, "threadId": resume, "excludeTurns": True})
+        if (said := params.get("developerInstructions")) is not None:  # passed over in a resumed thread (observed)
+            item = {"type": "message", "role": "developer", "content": [{"type": "input_text", "text": said}]}
+            await self._ask("thread/inject_items", {"threadId": resume, "items": [item]})
+        return answer
 
     async def start_turn(self, params: Mapping[str, object]) -> Object:
         """The answer of `turn/start`; `turn/started`, and even the end of the turn, may have come before it.

@@ -136,8 +136,8 @@ def thread_config(
         # "none": with "core" the engine's own HOME and TMPDIR would shine through.
         found["shell_environment_policy"] = {"inherit": "none", "set": dict(tools)}
     if profiled(options):
-        # /tmp is closed: the homes of all runs lie there.
-        paths = {":slash_tmp": "read", ":tmpdir": "read", **filesystem}
+        # /tmp is closed: the homes of all runs lie there.  Not ":tmpdir": that would be TMPDIR of the tools.
+        paths = {":slash_tmp": "read", **filesystem}
         profile = {
             "extends": ":workspace",
             "filesystem": paths,

@@ -1,7 +1,7 @@
 """Newline-delimited JSON from a child that also writes other things.
 
 The rules: a line ends at LF and nowhere else (not at U+2028, U+0085, VT, FS or a CR inside it); a message is a line
-that is a JSON object; everything else is noise, which is kept (bounded) for error texts and never joined to another
+that is a JSON object, and a line of several objects is as many; everything else is noise, which is kept (bounded) for error texts and never joined to another
 line.  Tolerated around an object: CR, NUL, blanks, a byte order mark, terminal control sequences, and what a progress
 bar wrote in front of a CR.  Tolerated inside it: invalid UTF-8 and lone surrogates (U+FFFD instead), raw control
 characters in strings, NaN and infinity (null instead), duplicate names (the last counts).  Noise as well: nesting
@@ -60,6 +60,22 @@ def parse(line: bytes) -> dict[str, object] | None:
         if message is None and b"\r" in clean:  # a progress bar: what a terminal would show is behind the last CR
             message = _object(_strip(clean.rpartition(b"\r")[2]))
     return message
+
+
+def glued(line: bytes) -> list[dict[str, object]]:
+    """The objects that stand on one line, where it is made of nothing but two or more; else none."""
+    text = _strip(line).decode("utf-8", "replace").rstrip()
+    found: list[dict[str, object]] = []
+    at = 0
+    try:
+        while at < len(text) and text[at] == "{":
+            value, at = _SCAN(text, at)
+            found.append(cast("dict[str, object]", _encodable(value)))
+            while at < len(text) and text[at] in " \t\r":
+                at += 1
+    except (StopIteration, ValueError, RecursionError):
+        return []
+    return found if at == len(text) else []
 
 
 def _strip(line: bytes) -> bytes:
@@ -167,6 +183,8 @@ class LineReader:
             found.append(LineTooLong(size, self._limit))
         elif (message := parse(line)) is not None:
             found.append(message)
+        elif line.rstrip(b"\0\r\t ").endswith(b"}") and (messages := glued(line)):
+            found.extend(messages)
         elif line.strip(b"\0\r\t ") not in (b"", b"\xef\xbb\xbf"):
             self.noise_count += 1
             text = line[:_NOISE_BYTES].decode("utf-8", "replace").rstrip("\r")

@@ -49,10 +49,13 @@ class ShutdownReport:
         lost: the keeper of this child was killed; ``exit`` is then unknown.
         home_removed: whether the throwaway home handed over is gone; None when there was none, or nobody could tell.
         duration: seconds that the shutdown took.
-        missing: promises that this platform cannot keep. ``"daemons"``: no child-subreaper, so that what re-parents
-            away is found only by a variable (``SUBAGENT_TREE``) that the child gets beside ``env``; a daemon that
-            clears its environment survives, and ``clean`` is never True. ``"forked-harness"``: no pidfd, so that a
-            fork of a killed harness that holds its descriptors delays the end.
+        missing: promises that this platform cannot keep; on Linux none, on macOS both (written for macOS, never run on
+            one).  ``"daemons"``: no child-subreaper, so that what leaves the group and re-parents away is found only
+            by a variable (``SUBAGENT_TREE``) that the child gets beside ``env``: a daemon that clears its environment
+            survives, on macOS also one of the programs whose environment the system withholds (those of Apple that
+            System Integrity Protection shields, such as ``/bin/sh`` and ``/bin/sleep``), and ``clean`` is never True.
+            ``"forked-harness"``: no pidfd, so that a fork of a killed harness that holds its descriptors delays the
+            end, and with it the tree's, until it ends itself.
     """
 
     steps: tuple[str, ...] = ()

@@ -56,7 +56,8 @@ async def open_process(
 
     The child gets exactly ``env``, descriptors 0, 1 and 2 (pipes) and no other, default signals, a session of its
     own. It is not our child but a supervisor's, which is started once per harness; ``SIGCHLD`` and ``waitpid`` here
-    do not see it.
+    do not see it.  On macOS, for which this is written and where it was never run, less is promised:
+    ``ShutdownReport.missing`` says what.
 
     Args:
         argv: the program and its arguments.  A name without a slash is searched for in the PATH of ``env``.

@@ -115,7 +115,8 @@ class FakeCodex:
 
     Attributes:
         executable: the program, for a provider's configuration.  It may run many times, also at once.
-        heard: all that happened in all its processes, in order.
+        heard: all that happened in all its processes, in order.  What comes before something that a client sees is here
+            when the client sees it.
 
     Raises:
         ValueError: the script has a member or a step that does not exist; or this Python's path is too long or has a
@@ -213,8 +214,9 @@ class FakeCodex:
         with self._changed:
             self._changed.wait_for(lambda: self._closed or self._count(what) >= n, within)
             if self._count(what) < n:
+                limit = "before the fake was closed" if self._closed else f"within {within:g} s"
                 seen = ", ".join(each.what for each in self.heard[-30:]) or "nothing"
-                raise TimeoutError(f"waited {within:g} s for number {n} of {what!r}; what happened, last: {seen}")
+                raise TimeoutError(f"number {n} of {what!r} did not happen {limit}; what did, last: {seen}")
             return [each for each in self.heard if each.what == what][n - 1]
 
     async def happened(self, what: str, n: int = 1, *, within: float = 10.0) -> Heard:
@@ -256,6 +258,7 @@ class FakeCodex:
             for each in told:
                 members: dict[str, Any] = json.loads(each)
                 self.heard.append(Heard(members.pop("what"), members.pop("pid"), members))
+                _say(line, "")
             if not data:
                 inputs.unregister(line)
                 del self._lines[line]

@@ -24,7 +24,6 @@ _MILLISECONDS: Final = 1e11  # an epoch from here on is in milliseconds
 _GRACE: Final = 900.0  # s in which a clock time that has passed is today's and not tomorrow's
 
 _ESCAPES: Final = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\))")
-_BULLETS: Final = str.maketrans(dict.fromkeys("·∙•|", " "))
 
 _NUMBER: Final = r"(\d{1,20}(?:\.\d{1,9})?)"
 _INSTANT: Final = re.compile(r'(?i)resets?_?at"?\s{0,9}[:=]\s{0,9}(?:some\()?"?([^\s",})]{1,40})')
@@ -89,7 +88,7 @@ def _candidates(text: str, now: datetime, present: float) -> Iterator[float | No
         yield present + float(found[2]) * (0.001 if found[1] else 1.0)
     for found in _PIPE.finditer(text):
         yield _epoch(found[1])
-    words = " ".join(text.translate(_BULLETS).split())
+    words = " ".join(text.split())
     for cue in _CUE.finditer(words):
         rest = words[cue.end() : cue.end() + 120]
         yield _span(rest, present) or _instant(rest, now) or _clock(rest, now, present)

@@ -3,8 +3,8 @@
 They run as processes of their own, started as ``python -I -S`` with this folder's *parent* appended to ``sys.path``,
 and so under the top-level name ``_supervisor``; the library and its tests import the same files as
 ``subagent_process._supervisor``.  Hence relative imports inside, nothing from outside the standard library, and no
-module that is slow to import (``dataclasses``, ``typing``, ``pathlib``): every millisecond here is paid by the first
-child of a harness.
+module that is slow to import (``typing``, ``enum`` and with it ``signal`` and ``socket``): every millisecond here is
+paid by the first child of a harness.
 
 ::
 

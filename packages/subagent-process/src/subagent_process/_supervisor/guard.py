@@ -9,12 +9,20 @@ session, and every keeper is.
 from __future__ import annotations
 
 import os
-import signal
-import socket
 import time
 
 from . import kernel, marker
-from .kernel import HANDLED, become_subreaper, close_others, listen, pidfd_of, quiet, raise_file_limit, reset_signals
+from .kernel import (
+    HANDLED,
+    become_subreaper,
+    close_others,
+    listen,
+    pidfd_of,
+    quiet,
+    raise_file_limit,
+    reset_signals,
+    signal,
+)
 from .processes import children
 from .warden import Warden
 
@@ -81,7 +89,7 @@ def main(harness: int, adopting: bool = True) -> None:
         os.close(writer)
         try:
             pidfds = [] if pidfd is None else [pidfd]
-            Warden(socket.socket(fileno=CHANNEL), reader, pidfds, asked, mark).run()
+            Warden(CHANNEL, reader, pidfds, asked, mark).run()
         finally:
             os._exit(126)
     close_others({writer})

@@ -11,11 +11,10 @@ from __future__ import annotations
 
 import fcntl
 import os
-import signal
 import time
 
 from . import folder, marker, namespace, protocol
-from .kernel import PEEKS, become_subreaper, close_others, gaps, limit_files, poller, quiet, tell, wakeup
+from .kernel import PEEKS, become_subreaper, close_others, gaps, limit_files, poller, quiet, signal, tell, wakeup
 from .processes import children, name_of
 
 TYPE_CHECKING = False

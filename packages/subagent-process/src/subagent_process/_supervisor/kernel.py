@@ -11,15 +11,17 @@ import errno
 import os
 import resource
 import select
-import signal
 import sys
 
 TYPE_CHECKING = False  # the typing module costs more milliseconds than a child does
 if TYPE_CHECKING:
+    import signal as signal  # the others take it from here
     from collections.abc import Callable, Iterable
     from typing import TypeVar
 
     T = TypeVar("T")
+else:  # what is inside of it: the enumerations around that take longer to make than all that is ours
+    import _signal as signal
 
 HANDLED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _PARENT_DEATH = 1  # PR_SET_PDEATHSIG

@@ -9,9 +9,8 @@ system withholds), and nothing found is no proof.  The search runs inside the su
 from __future__ import annotations
 
 import os
-import signal
 
-from .kernel import quiet
+from .kernel import quiet, signal
 from .processes import environment, pids
 
 VARIABLE = b"SUBAGENT_TREE"

@@ -12,9 +12,8 @@ with the outer one no process in there would find itself.
 from __future__ import annotations
 
 import os
-import signal
 
-from .kernel import HANDLED, close_others, die_with_parent, mount, quiet, unshare
+from .kernel import HANDLED, close_others, die_with_parent, mount, quiet, signal, unshare
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

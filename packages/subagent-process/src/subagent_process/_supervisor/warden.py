@@ -10,19 +10,20 @@ from __future__ import annotations
 import gc
 import os
 import select
-import signal
-import socket
 import sys
 import time
 
 from . import marker, protocol
 from .keeper import keep, rehearse
-from .kernel import become_subreaper, poller, quiet, tell, wakeup
+from .kernel import become_subreaper, poller, quiet, signal, tell, wakeup
 from .processes import children
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import socket
     from collections.abc import Sequence
+else:  # for the reason in kernel
+    import _socket as socket
 
 DESCRIPTORS = 4
 ROOM = socket.CMSG_SPACE(4 * DESCRIPTORS)
@@ -65,18 +66,19 @@ class Warden:
 
     def __init__(
         self,
-        sock: socket.socket,
+        channel: int,
         guard: int,
         pidfds: Sequence[int],
         asked: list[int],
         mark: bytes,
     ) -> None:
         """``asked`` is filled by the signal handler: this process was told to stop.  ``mark``: see ``marker``."""
-        self.sock, self.pidfds, self.asked, self.mark = sock, pidfds, asked, mark
+        self.sock = socket.socket(fileno=channel)
+        self.pidfds, self.asked, self.mark = pidfds, asked, mark
         become_subreaper(b"warden")
         self.waker, _ = wakeup()
         self.alive, self.alive_writer = os.pipe()  # every keeper sees its end when we die or stop
-        self.poll = poller((self.waker, sock.fileno(), guard, *pidfds))
+        self.poll = poller((self.waker, channel, guard, *pidfds))
         self.runs: dict[int, Run] = {}  # by the keeper's pid
         self.lost: list[Run] = []  # whose keepers were killed
         self.looks = 0  # without anybody left

@@ -34,6 +34,7 @@ REQUIRED: Mapping[str, tuple[str, ...]] = {
     "model/list": (),
     "thread/start": (),
     "thread/resume": ("threadId",),
+    "thread/inject_items": ("threadId", "items"),
     "thread/unsubscribe": ("threadId",),
     "thread/backgroundTerminals/clean": ("threadId",),
     "turn/start": ("threadId", "input"),

@@ -65,22 +65,30 @@ def write_all(number: int, data: bytes) -> None:
 
 
 class Test:
-    """The test that made this fake: it hears what happens, and opens gates.  When it ends, the fake ends."""
+    """The test that made this fake: it hears what happens, and opens gates.  When it ends, the fake ends.
+
+    It has heard of something before the fake goes on: what a client sees later, the test knows already.
+    """
 
     def __init__(self, path: str) -> None:
         self.socket = socket.socket(socket.AF_UNIX)
         self.socket.connect(path)
         self.opened: set[str] = set()
+        self._unheard = 0
         self._unread = b""
 
     def tell(self, what: str, **members: object) -> None:
-        """Tell it that something happened."""
+        """Tell it that something happened, and wait until it has heard."""
         self.socket.sendall(json.dumps({"what": what, "pid": os.getpid(), **members}).encode() + b"\n")
+        self._unheard += 1
+        while self._unheard:
+            self.hear()
 
     def hear(self) -> None:
-        """Take what it says, the names of gates, line by line."""
+        """Take what it says, line by line: the name of a gate that it opens, or nothing: that it has heard."""
         heard = self.socket.recv(4096)
         if not heard:
             os._exit(0)
         *lines, self._unread = (self._unread + heard).split(b"\n")
-        self.opened.update(line.decode() for line in lines)
+        self._unheard -= lines.count(b"")
+        self.opened.update(line.decode() for line in lines if line)
