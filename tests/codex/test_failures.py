@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, get_args
 
-import anyio
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from turn_kit import error
+from turn_kit import Told, bundled_schema, error
 
 from subagent_codex._failures import ERRORS, RPC, STATUSES, ending_of, failure_of_request, failure_of_turn
-from subagent_process import InvalidAnswer, RpcError, child_env, run_command
+from subagent_process import InvalidAnswer, RpcError
 from subagents import Failure, FailureKind, StopReason
 
 NOW = datetime(2031, 3, 5, 12, 0, tzinfo=UTC)
@@ -107,15 +105,7 @@ def values(schema: dict[str, Any]) -> set[str]:
 
 
 def test_the_bundled_engine_has_no_error_that_is_not_in_the_table(tmp_path: Path) -> None:
-    cli = pytest.importorskip("codex_cli_bin", reason="the bundled codex is not installed: extra [cli]")
-
-    async def generate() -> int:
-        argv = [cli.bundled_codex_path(), "app-server", "generate-json-schema", "--out", tmp_path / "schema"]
-        env = child_env(minimal=True, set={"CODEX_HOME": str(tmp_path), "HOME": str(tmp_path)})
-        return (await run_command(argv, env=env, cwd=tmp_path, timeout=30)).exit
-
-    assert anyio.run(generate) == 0
-    schema = json.loads((tmp_path / "schema" / "codex_app_server_protocol.v2.schemas.json").read_text())
+    schema = bundled_schema(tmp_path, "codex_app_server_protocol.v2.schemas.json")
     assert values(schema["definitions"]["CodexErrorInfo"]) <= set(ERRORS)
 
 
@@ -152,6 +142,21 @@ def test_every_5xx_is_the_servers_fault() -> None:
     for status in (500, 502, 504, 529, 599):
         info = {"responseStreamDisconnected": {"httpStatusCode": status}}
         assert failure_of_turn(error("x", info), now=NOW).failure.kind == "overload"
+
+
+PROSE = (
+    "I added a rate limit; see `limiter_spec.rb:418-429`. HTTP 429 Too Many Requests is returned, usage limit reached"
+    " is logged, port 5290; context_length_exceeded and max_output_tokens are handled. Resets 10am (Europe/Zurich)."
+)
+
+
+def test_what_the_model_says_about_limits_is_no_limit() -> None:
+    told = Told().start().message(PROSE)
+    assert told.end().turn.outcome().ok
+    told = Told().start().message(PROSE).end("failed", error("the hook said no", "inferenceHookDenied"))
+    failure = told.turn.outcome().failure
+    assert failure is not None
+    assert (failure.kind, failure.retryable, failure.retry_at) == ("policy", False, None)
 
 
 # -- when to try again -------------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import anyio
 import pytest
-from protocol_kit import BOUND, Json, answered, answers, both_loops, codex, follow, told, turn, wrong
+from protocol_kit import BOUND, Json, answered, answers, both_loops, codex, follow, said, told, turn, wrong
 
 from subagent_testing import FakeCodex
 from subagents import Permission, PermissionEvent, PermissionRequest
@@ -131,9 +131,7 @@ async def test_several_at_once_are_answered_each_while_the_turn_goes_on(tmp_path
     script = turn(*asks, {"message": "meanwhile"}, {"gate": "go"}, {"ask": CHANGE}, {"message": "done"})
     with FakeCodex(script) as fake, anyio.fail_after(BOUND):
         async with codex(fake).start("go", cwd=tmp_path, permission=callback) as run:
-            async for event in run.events():
-                if event.type == "text" and "while" in event.text:
-                    break
+            await said(run, "meanwhile")
             await fake.happened("answer", 2)
             assert sorted(number for number, _ in answers(fake)) == [1, 2]
             slow.set()
@@ -144,7 +142,10 @@ async def test_several_at_once_are_answered_each_while_the_turn_goes_on(tmp_path
     assert sorted(number for number, _ in answers(fake)) == [0, 1, 2, 3]
 
 
-@pytest.mark.parametrize("method", [COMMAND, CHANGE, PERMISSIONS, "item/tool/call", "mcpServer/elicitation/request"])
+@pytest.mark.parametrize(
+    "method",
+    [COMMAND, *(pytest.param(method, marks=pytest.mark.long) for method in (CHANGE, PERMISSIONS, TEN[4], TEN[5]))],
+)
 async def test_asked_again_and_again_a_run_ends_at_its_bound(tmp_path: Path, method: str) -> None:
     with FakeCodex(turn(*[{"ask": method}] * 20, {"message": "never"})) as fake:
         found = await told(fake, tmp_path, max_refusals=3)

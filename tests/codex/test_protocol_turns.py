@@ -7,7 +7,7 @@ from typing import Any
 
 import anyio
 import pytest
-from protocol_kit import BOUND, Json, both_loops, codex, counted, follow, refused, told, turn, wrong
+from protocol_kit import BOUND, Json, both_loops, codex, counted, follow, refused, said, told, turn, wrong
 
 from subagent_testing import FakeCodex
 from subagents import TextEvent
@@ -63,20 +63,18 @@ async def test_an_answer_to_the_start_that_never_comes_holds_up_nothing(tmp_path
         assert (found.result.stop_reason, found.result.output) == ("completed", "done")
 
 
+@pytest.mark.long
 async def test_an_answer_to_the_start_that_is_late_fails_no_turn_that_runs(tmp_path: Path) -> None:
     """Its limit is over while the turn goes on, and the verdict is still the turn's."""
-    steps = ["begin", {"gate": "late"}, {"message": "done"}, "complete"]
-    with FakeCodex({"on": {"turn/start": [steps]}}) as fake, anyio.fail_after(BOUND):
-        async with codex(fake, ready_timeout=0.5).start("go", cwd=tmp_path) as run:
-            await anyio.sleep(0.6)  # nothing says that a limit has passed by
-            fake.open("late")
-            found = await follow(run)
+    steps = ["begin", {"pause": 2.5}, {"message": "done"}, "complete"]
+    with FakeCodex({"on": {"turn/start": [steps]}}) as fake:
+        found = await told(fake, tmp_path, ready_timeout=2)
     assert (found.result.stop_reason, found.result.output) == ("completed", "done")
 
 
 async def test_a_start_that_nobody_answers_is_a_timeout_that_names_it(tmp_path: Path) -> None:
     with FakeCodex({"on": {"turn/start": [[{"wait": "never"}]]}}) as fake:
-        failure = await refused(fake, tmp_path, ready_timeout=0.3)
+        failure = await refused(fake, tmp_path, ready_timeout=1)
     assert (failure.kind, failure.retryable) == ("timeout", True)
     assert "turn/start" in failure.message
 
@@ -93,17 +91,13 @@ async def test_a_start_that_is_refused_is_told_in_the_words_of_the_engine(tmp_pa
 
 
 async def test_neither_a_retry_nor_an_idle_thread_nor_a_message_is_the_end(tmp_path: Path) -> None:
-    idle = {
-        "notify": {"method": "thread/status/changed", "params": {"threadId": "$thread", "status": {"type": "idle"}}}
-    }
+    status = {"threadId": "$thread", "status": {"type": "idle"}}
+    idle = {"notify": {"method": "thread/status/changed", "params": status}}
     steps = [{"retry": "Reconnecting 1/5"}, idle, {"message": "first"}, {"gate": "later"}, {"message": "second"}]
     with FakeCodex(turn(*steps)) as fake, anyio.fail_after(BOUND):
         async with codex(fake).start("go", cwd=tmp_path) as run:
-            async for event in run.events():
-                if isinstance(event, TextEvent) and event.text == "st":
-                    break
+            await said(run, "first")
             await fake.happened("later")
-            assert run.state != "closed" if hasattr(run, "state") else True
             fake.open("later")
             found = await follow(run)
     assert (found.result.stop_reason, found.result.output) == ("completed", "second")
@@ -126,6 +120,7 @@ async def test_an_error_that_is_not_retried_is_not_the_end_either(tmp_path: Path
     assert (found.result.stop_reason, found.result.output) == ("completed", "done")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "foreign",
     [
@@ -239,7 +234,7 @@ async def test_another_error_is_not_tried_again(tmp_path: Path) -> None:
 # -- how it failed -----------------------------------------------------------------------------------------------------
 
 ABSENT = object()
-FAILED: list[tuple[Any, str, str, bool]] = [
+FAILED: list[tuple[Any, str, str, bool]] = [  # all of them, without a process: test_failures
     ("contextWindowExceeded", "max-tokens", "model", False),
     ("ContextWindowExceeded", "max-tokens", "model", False),
     ("context_window_exceeded", "max-tokens", "model", False),
@@ -260,20 +255,21 @@ FAILED: list[tuple[Any, str, str, bool]] = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("info", "stop", "kind", "retryable"), FAILED, ids=[str(row[0])[:40] for row in FAILED])
 async def test_each_form_of_an_error_has_its_stop_reason_and_kind(
     tmp_path: Path, info: Any, stop: str, kind: str, retryable: bool
 ) -> None:
     error: Json = {"message": "it went wrong"} | ({} if info is ABSENT else {"codexErrorInfo": info})
-    with FakeCodex(
-        {"on": {"turn/start": [["answer", "begin", {"message": "so far"}, over(status="failed", error=error)]]}}
-    ) as fake:
+    steps = ["answer", "begin", {"message": "so far"}, over(status="failed", error=error)]
+    with FakeCodex({"on": {"turn/start": [steps]}}) as fake:
         found = await told(fake, tmp_path)
     assert (found.result.stop_reason, found.failure.kind, found.failure.retryable) == (stop, kind, retryable)
     assert "it went wrong" in found.failure.message
     assert found.result.output == "so far"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("error", [None, "text", [], 7, {}, {"message": None}, {"message": ["a"]}], ids=str)
 async def test_a_failure_without_a_readable_reason_is_an_error_all_the_same(tmp_path: Path, error: Any) -> None:
     with FakeCodex({"on": {"turn/start": [["answer", "begin", over(status="failed", error=error)]]}}) as fake:
@@ -282,6 +278,7 @@ async def test_a_failure_without_a_readable_reason_is_an_error_all_the_same(tmp_
     assert found.failure.message
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("status", ["", "paused", "inProgress", 7, None])
 async def test_a_status_that_is_not_known_is_no_success(tmp_path: Path, status: Any) -> None:
     with FakeCodex({"on": {"turn/start": [["answer", "begin", {"message": "m"}, over(status=status)]]}}) as fake:

@@ -197,6 +197,23 @@ def test_a_refusal_that_an_item_contradicts_is_none() -> None:
     assert told.turn.notes == ()
 
 
+def test_a_slow_command_that_the_sandbox_stopped_is_refused_too_though_it_is_an_item() -> None:
+    stopped: Item = {
+        **COMMAND,
+        "status": "failed",
+        "exitCode": 1,
+        "aggregatedOutput": "touch: x: Read-only file system\n",
+    }
+    told = Told().start().raw(shell("make test")).begin(COMMAND).complete(stopped)
+    told.raw(output(exited(1, "touch: x: Read-only file system\n")))
+    assert [event.status for event in told.of(ToolEvent)] == ["in_progress", "failed"]
+    (note,) = told.turn.notes
+    assert note.endswith("; the last: make test: touch: x: Read-only file system")
+    ran: Item = {**stopped, "status": "completed", "exitCode": 0}
+    assert Told().start().complete(ran).turn.notes == ()
+    assert Told().start().complete({**stopped, "aggregatedOutput": "Permission denied"}).turn.notes == ()
+
+
 def test_a_granted_command_that_the_sandbox_stopped_is_over_though_its_item_is_not() -> None:
     told = Told().start().raw(shell("make test")).begin(COMMAND).raw(output(exited(1, "Read-only file system\n"))).end()
     assert [event.status for event in told.of(ToolEvent)] == ["in_progress", "failed"]

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from turn_kit import COMMAND, THREAD, TURN, Told, call, error, exited, message, output
+from turn_kit import COMMAND, THREAD, TURN, Told, bundled_schema, call, error, exited, message, output
 
 from subagent_codex._notices import NOTICES, PASSED
 from subagents import NoticeEvent, TextEvent, ToolEvent
@@ -83,9 +85,29 @@ VALUES = st.recursive(
 )
 
 
-@given(st.lists(st.tuples(st.sampled_from(METHODS), st.dictionaries(KEYS, VALUES, max_size=6)), max_size=8))
-@settings(max_examples=300, deadline=None)
+def test_the_bundled_engine_sends_no_notification_that_is_not_known(tmp_path: Path) -> None:
+    schema = bundled_schema(tmp_path, "ServerNotification.json")
+    sent = {variant["properties"]["method"]["enum"][0] for variant in schema["oneOf"]}
+    assert sent <= {*METHODS, *PASSED}
+
+
+SAID = st.lists(st.tuples(st.sampled_from(METHODS), st.dictionaries(KEYS, VALUES, max_size=6)), max_size=8)
+
+
+@given(SAID)
+@settings(max_examples=25, deadline=None)
 def test_nothing_that_the_engine_says_raises(said: list[tuple[str, dict[str, object]]]) -> None:
+    take(said)
+
+
+@pytest.mark.long
+@given(SAID)
+@settings(max_examples=400, deadline=None)
+def test_nothing_that_the_engine_says_raises_in_many_more_tries(said: list[tuple[str, dict[str, object]]]) -> None:
+    take(said)
+
+
+def take(said: list[tuple[str, dict[str, object]]]) -> None:
     told = Told()
     for method, params in said:
         told.turn.notified(method, dict(params))

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
-from typing import TypeVar
+from pathlib import Path
+from typing import Any, TypeVar
+
+import anyio
+import pytest
 
 from subagent_codex._turn import Turn
+from subagent_process import child_env, run_command
 from subagents import Event
 
 THREAD, TURN, CWD = "01a22fc6-8f76-7773", "01a22fc6-8f80-7093", "/work/project"
@@ -112,3 +118,16 @@ def exited(code: int, text: str) -> str:
     """The answer to a command that ran."""
     head = "Chunk ID: 744234\nWall time: 0.0000 seconds\n"
     return f"{head}Process exited with code {code}\nOriginal token count: 1\nOutput:\n{text}"
+
+
+def bundled_schema(folder: Path, name: str) -> Any:
+    """A JSON Schema that the bundled engine writes about itself."""
+    cli = pytest.importorskip("codex_cli_bin", reason="the bundled codex is not installed: extra [cli]")
+
+    async def generate() -> int:
+        argv = [cli.bundled_codex_path(), "app-server", "generate-json-schema", "--out", folder / "schema"]
+        env = child_env(minimal=True, set={"CODEX_HOME": str(folder), "HOME": str(folder)})
+        return (await run_command(argv, env=env, cwd=folder, timeout=30)).exit
+
+    assert anyio.run(generate) == 0
+    return json.loads((folder / "schema" / name).read_text())

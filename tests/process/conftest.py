@@ -8,54 +8,23 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import coverage
 import pytest
 
 # pytest's importlib mode puts no folder on the path, and the helpers of this area are of no use to another one.
 sys.path.insert(0, str(Path(__file__).parent))
 
+from measured import measure_supervisors
 from mutants import booted
 
 from subagent_process import _launcher as launcher  # pyright: ignore[reportPrivateUsage]
 from subagent_process._supervisor import folder
 from subagent_testing import Family
 
-# The supervisors run as `python -I -S`, where coverage cannot start by itself.  When the tests are measured, this boot
-# text is used in place of the library's: the same, with a measurement around each process of theirs.  What a SIGKILL
-# ends writes nothing.
-MEASURED = """
-import os, sys
-sys.path.append(sys.argv[1])
-sys.path.append({site!r})
-import coverage
-
-def begin():
-    global measured
-    only = [sys.argv[1] + "/_supervisor/*"]
-    measured = coverage.Coverage({data!r}, True, branch=True, include=only, config_file=False)
-    measured.start()
-
-def leave(code, leave=os._exit):
-    measured.stop()
-    measured.save()
-    leave(code)
-
-os._exit = leave
-begin()
-os.register_at_fork(after_in_child=lambda: (measured.stop(), begin()))
-from _supervisor.guard import main
-main(int(sys.argv[2]), sys.argv[3] == "1")
-"""
-
 
 @pytest.fixture(scope="session", autouse=True)
 def measured_supervisors() -> None:
     """Measure the supervisors too, where the tests are measured."""
-    current = coverage.Coverage.current()
-    if current is not None:
-        site = str(Path(coverage.__file__).parent.parent)
-        data = str(Path(current.config.data_file).absolute())
-        launcher._BOOT = MEASURED.format(site=site, data=data)  # pyright: ignore[reportPrivateUsage]
+    measure_supervisors()
 
 
 @pytest.fixture

@@ -27,6 +27,7 @@ import anyio.lowlevel
 import anyio.to_thread
 import mutants
 from endings import ENDINGS, LADDER, Run, helpers
+from measured import measure_supervisors
 
 from subagent_process import Ladder, open_process, run_command
 from subagent_process import _launcher as launcher  # pyright: ignore[reportPrivateUsage]
@@ -217,6 +218,7 @@ def around() -> None:
 
 
 if __name__ == "__main__":
+    measure_supervisors()
     mutants.apply(ORDER["mutant"])
     around()
     say(ended=True)

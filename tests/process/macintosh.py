@@ -222,6 +222,7 @@ if __name__ == "__main__":
 
     # They look at the platform when they are imported.
     import anyio._backends._asyncio  # noqa: F401  # pyright: ignore[reportUnusedImport]
+    import coverage  # noqa: F401  # pyright: ignore[reportUnusedImport]
     import trio  # noqa: F401  # pyright: ignore[reportUnusedImport]
 
     spec = importlib.util.find_spec("subagent_process")

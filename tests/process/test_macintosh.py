@@ -6,6 +6,7 @@ The endings of a run are in `test_matrix`, which goes through them on this false
 from __future__ import annotations
 
 import os
+import resource
 import subprocess
 import sys
 from collections.abc import Callable, Generator
@@ -93,6 +94,28 @@ def test_an_environment_is_what_stands_between_the_arguments_and_apples_own_stri
         )
         kernel_says({(1, 49, 77): macintosh.arguments(path, argv, environment)})
         assert sysctl.environment(77) == environment
+
+
+def test_a_refusal_of_the_size_is_an_empty_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> int:
+        return -1
+
+    monkeypatch.setattr(sysctl, "libc", SimpleNamespace(sysctl=refuse))
+    assert (sysctl.pids(), sysctl.environment(ME)) == ([], [])
+
+
+def test_as_many_descriptors_as_can_be_are_what_macos_allows(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    asked: list[int] = []
+
+    def refuse_the_first(_which: int, limits: tuple[int, int]) -> None:
+        asked.append(limits[0])
+        if len(asked) == 1:
+            raise ValueError("current limit exceeds maximum limit")
+
+    monkeypatch.setattr(resource, "setrlimit", refuse_the_first)
+    kernel.raise_file_limit()
+    assert asked == [before[1], 10_240]
 
 
 def test_a_call_that_is_not_there_is_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:

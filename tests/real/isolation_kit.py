@@ -42,6 +42,11 @@ UNKNOWN: Final[Mapping[str, str]] = {"COMPANY_THING": f"{MARK}unknown"}
 """A secret of which neither the name nor the value says so."""
 
 
+def later(value: object) -> Any:
+    """A row of a test for the long set."""
+    return pytest.param(value, marks=pytest.mark.long)
+
+
 # --- processes --------------------------------------------------------------------------------------------------------
 
 
@@ -178,6 +183,23 @@ class Baits:
             file.write(self._git("project") + '[remote "origin"]\n\turl = https://me:bait-project-remote@x.example/y\n')
         for name in ("post-index-change", "reference-transaction", "post-checkout", "pre-commit"):
             self._script(folder / ".git/hooks" / name, f"project-git-{name}")
+
+    def variables(self, home: Path) -> dict[str, str]:
+        """In the environment."""
+        return {
+            "CODEX_HOME": str(home / ".codex"),
+            "CODEX_SQLITE_HOME": str(home / ".codex"),
+            "CODEX_INTERNAL_ORIGINATOR_OVERRIDE": "bait-originator",
+            "OPENAI_BASE_URL": "http://127.0.0.1:9/v1",
+            "OPENAI_ORGANIZATION": "bait-organization",
+            "OPENAI_PROJECT": "bait-project",
+            "RUST_LOG": "trace",
+            "BASH_ENV": str(self._script(self._ran.parent / "bash-env", "bash-env")),
+            "ENV": str(self._ran.parent / "bash-env"),
+            "GIT_CONFIG_COUNT": "1",
+            "GIT_CONFIG_KEY_0": "core.fsmonitor",
+            "GIT_CONFIG_VALUE_0": str(self._script(self._ran.parent / "variable", "variable-fsmonitor")),
+        }
 
     def touch(self, name: str) -> str:
         return f": > '{self._ran}/{name}'"  # without a program: the engine's PATH has none

@@ -15,7 +15,7 @@ from typing import Any, Final
 import pytest
 from codex_kit import Told, against, shell, told
 
-from subagent_codex import _patience
+from subagent_codex import Codex, _patience
 from subagent_testing import ScriptedResponses, responses
 from subagents import Failure, Result, StartError
 
@@ -246,8 +246,6 @@ async def test_without_our_patience_the_engine_waits_for_ever(work: Path, monkey
 
 @pytest.mark.parametrize("home", ["isolated", "pinned"])
 async def test_without_a_sign_in_nothing_is_sent_and_the_way_out_is_told(work: Path, home: str) -> None:
-    from subagent_codex import Codex
-
     provider = Codex(home=work.parent / "home" if home == "pinned" else "isolated")
     with pytest.raises(StartError) as refused:
         await told(provider, "work", work, within=2 if home == "isolated" else 5)
@@ -255,6 +253,18 @@ async def test_without_a_sign_in_nothing_is_sent_and_the_way_out_is_told(work: P
     assert (failure.kind, failure.stage, failure.retryable) == ("auth", "start", False)
     assert "`codex login`" in failure.message
     assert "api_key" in failure.message
+
+
+async def test_a_home_of_its_own_without_a_key_does_not_even_start_the_engine(work: Path) -> None:
+    engine = work.parent / "codex"
+    engine.write_text(f"#!/bin/sh\ntouch {work}/started\n")
+    engine.chmod(0o755)
+    with pytest.raises(StartError, match="api_key_env"):
+        await told(Codex(executable=engine), "work", work, within=2)
+    assert not (work / "started").exists()
+    with pytest.raises(StartError, match="exit code 0"):  # with a key it is
+        await told(Codex(executable=engine, api_key=KEY), "work", work)
+    assert (work / "started").exists()
 
 
 async def test_a_variable_for_the_key_that_is_not_set_is_named(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:

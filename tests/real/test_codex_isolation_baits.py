@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from codex_kit import against, shell, told
-from isolation_kit import Baits, environment_of_ours, git, normal, repository, settings_without, words
+from isolation_kit import Baits, environment_of_ours, git, later, normal, repository, settings_without, words
 
 from subagent_testing import ScriptedResponses
 
@@ -46,19 +46,21 @@ async def asked(work: Path, **options: Any) -> list[str]:
     return normal(api)
 
 
-@pytest.mark.parametrize("sandbox", ["read-only", "workspace-write", "danger-full-access"])
+@pytest.mark.parametrize("sandbox", ["workspace-write", *map(later, ("read-only", "danger-full-access"))])
 async def test_with_and_without_baits_the_model_is_asked_the_same_and_nothing_runs(
-    work: Path, person: Path, baits: Baits, sandbox: str
+    work: Path, person: Path, baits: Baits, monkeypatch: pytest.MonkeyPatch, sandbox: str
 ) -> None:
     repository(work)
     before = await asked(work, sandbox=sandbox)
     baits.person(person)
     baits.project(work)
+    for name, value in baits.variables(person).items():
+        monkeypatch.setenv(name, value)
     assert await asked(work, sandbox=sandbox) == before
     assert baits.ran == []
 
 
-@pytest.mark.parametrize("where", ["below", "worktree", "link", "odd", "relative"])
+@pytest.mark.parametrize("where", ["below", *map(later, ("worktree", "link", "odd", "relative"))])
 async def test_nor_wherever_the_working_folder_lies_and_however_it_is_named(
     work: Path, person: Path, baits: Baits, where: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from codex_kit import Told, against, shell, shell_outputs, told
-from isolation_kit import CANARIES, MARK, Baits, repository, settings_without, words
+from isolation_kit import CANARIES, MARK, Baits, later, repository, settings_without, words
 
 from subagent_codex import Codex, CodexOptions
 from subagent_testing import ScriptedResponses
@@ -64,7 +64,7 @@ async def inherited(work: Path, **options: Any) -> Told:
     return await told(Codex(home="inherit", **options), "work", work)
 
 
-@pytest.mark.parametrize("sandbox", ["read-only", "workspace-write", "danger-full-access"])
+@pytest.mark.parametrize("sandbox", ["workspace-write", *map(later, ("read-only", "danger-full-access"))])
 async def test_their_sign_in_and_settings_are_used_and_stay_as_they_are(
     work: Path, person: Path, api: ScriptedResponses, sandbox: str
 ) -> None:
@@ -112,6 +112,7 @@ async def test_a_project_that_they_do_not_trust_starts_nothing(
     assert "bait-project-config" not in api.requests[0].raw.decode()
 
 
+@pytest.mark.long
 async def test_a_fault_is_seen(work: Path, person: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without our word the engine trusts the folder, writes that down, and starts what lies there."""
     repository(work)
@@ -123,8 +124,8 @@ async def test_a_fault_is_seen(work: Path, person: Path, tmp_path: Path, monkeyp
     assert 'trust_level = "trusted"' in (person / ".codex/config.toml").read_text()
 
 
-@pytest.mark.parametrize("trust", ["trusted", "untrusted"])
-@pytest.mark.parametrize("below", ["", "sub"])
+@pytest.mark.parametrize("trust", ["trusted", later("untrusted")])
+@pytest.mark.parametrize("below", ["", later("sub")])
 async def test_what_they_say_about_a_project_counts(
     work: Path, person: Path, api: ScriptedResponses, tmp_path: Path, trust: str, below: str
 ) -> None:

@@ -69,6 +69,7 @@ def test_nothing_of_a_home_is_left_when_its_holder_is_killed(work: Path) -> None
         assert not root.exists()
 
 
+@pytest.mark.long
 async def test_a_home_that_was_given_stays_and_serves_the_next_run(work: Path, tmp_path: Path) -> None:
     home = tmp_path / "pinned"
     with held(str(home), work) as (program, root, handles):

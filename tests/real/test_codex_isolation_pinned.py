@@ -18,6 +18,14 @@ from subagents import NoticeEvent, StartError
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("codex_binary")]
 
 
+both = pytest.mark.parametrize("anyio_backend", ["asyncio", "trio"])  # who waits and who is cancelled depends on it
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
     return tmp_path / "homes/mine"
@@ -47,6 +55,7 @@ async def test_a_conversation_goes_on_in_it(work: Path, home: Path) -> None:
     assert "first answer" in json.dumps(api.requests[1].body["input"])
 
 
+@pytest.mark.long
 async def test_it_may_be_relative_or_begin_with_a_tilde(
     work: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -86,6 +95,7 @@ async def test_what_cannot_be_a_home_is_refused_with_its_name(work: Path, tmp_pa
     assert "give a folder that can be written in" in caught.value.failure.message
 
 
+@both
 async def test_a_second_run_waits_for_the_first_and_says_so(work: Path, home: Path) -> None:
     gate = Gate()
     with ScriptedResponses([[gate, responses.message("first")], "second"]) as api, anyio.fail_after(60):
@@ -104,6 +114,7 @@ async def test_a_second_run_waits_for_the_first_and_says_so(work: Path, home: Pa
             assert (await second.closed()).output == "second"
 
 
+@both
 async def test_a_run_that_waits_for_the_home_can_be_cancelled(work: Path, home: Path) -> None:
     gate = Gate()
     with ScriptedResponses([[gate, responses.message("first")], "second"]) as api, anyio.fail_after(60):

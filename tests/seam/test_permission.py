@@ -136,3 +136,22 @@ async def test_a_note_of_the_backend_is_in_the_evidence_without_its_secret() -> 
 def test_what_an_engine_cannot_take_is_refused_by_start() -> None:
     with pytest.raises(TaskError, match="does not take 'not this'"):
         Asking(PermissionRequest("x")).start("not this")
+
+
+@pytest.mark.anyio
+async def test_a_yes_of_whoever_has_just_cancelled_the_run_is_a_no() -> None:
+    told: list[str] = []
+
+    class Listening(Asking):
+        async def drive(self, task: Task, link: Link) -> None:
+            link.ready()
+            told.append((await link.ask(self.request)).kind)
+
+    def yes_and_stop(request: PermissionRequest) -> Literal["allow"]:
+        run.cancel()
+        return "allow"
+
+    run = Listening(PermissionRequest("x")).start("x", permission=yes_and_stop)
+    async with run:
+        assert (await run.closed()).stop_reason == "aborted"
+    assert told in ([], ["reject_once"])

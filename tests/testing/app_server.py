@@ -95,6 +95,12 @@ class Client:
         answer = self.ask("turn/start", {"threadId": thread, "input": [{"type": "text", "text": text}]})
         return answer["result"]["turn"]["id"]
 
+    def rest(self) -> list[Json]:
+        """All that it says until it ends."""
+        lines = iter(lambda: self._lines.get(timeout=BOUND), b"")
+        self.heard += [json.loads(line) for line in lines]
+        return self.heard
+
     def line(self, text: bytes) -> None:
         """Send bytes as they are."""
         assert self.process.stdin is not None

@@ -49,6 +49,14 @@ def test_the_test_hears_how_it_was_started_and_what_it_was_sent(tmp_path: Path) 
         assert fake.heard[0].pid == client.process.pid
 
 
+def test_what_a_client_sees_the_test_knows_already(tmp_path: Path) -> None:
+    with FakeCodex() as fake, client_of(fake, tmp_path) as client:
+        client.ask("initialize", INFO)
+        for number in range(2, 300):
+            client.ask("account/read", {})
+            assert fake.heard[-1].message["id"] == number
+
+
 @pytest.mark.parametrize(
     ("script", "says"),
     [

@@ -17,16 +17,24 @@ from subagent_testing import FakeCodex, Family, Snapshot
 pytestmark = pytest.mark.anyio
 
 
-def test_mute_says_nothing_any_more_and_a_signal_or_an_exit_ends_it(tmp_path: Path) -> None:
-    ends: dict[str, tuple[list[Any], int]] = {
-        "kill": ([{"mark": "here"}, {"signal": "SIGKILL"}], -9),
-        "exit": (["mute", {"message": "unheard"}, {"exit": 3}], 3),
-    }
-    for steps, code in ends.values():
-        with FakeCodex({"turn": steps}) as fake, client_of(fake, tmp_path) as client:
-            begin(client)
-            assert client.process.wait(BOUND) == code
-            assert texts(client) == []
+def test_mute_says_nothing_any_more_whatever_is_asked(tmp_path: Path) -> None:
+    with FakeCodex({"turn": ["mute", {"message": "unheard"}]}) as fake, client_of(fake, tmp_path) as client:
+        begin(client)
+        client.send({"id": 77, "method": "account/read", "params": {}})
+        fake.wait_for("account/read")
+        assert client.close() == 0
+        assert [m["method"] for m in client.rest() if "method" in m][-1] == "item/completed", "what the user said"
+        assert 77 not in [m.get("id") for m in client.heard]
+
+
+@pytest.mark.parametrize(("step", "code"), [({"signal": "SIGKILL"}, -9), ({"exit": 3}, 3)])
+def test_a_signal_or_an_exit_ends_it_in_the_middle(tmp_path: Path, step: Json, code: int) -> None:
+    steps: list[Any] = [{"message": "last"}, step, {"message": "never"}]
+    with FakeCodex({"turn": steps}) as fake, client_of(fake, tmp_path) as client:
+        begin(client)
+        assert client.process.wait(BOUND) == code
+        client.rest()
+        assert texts(client) == ["last"]
 
 
 def test_it_can_be_deaf_to_the_end_of_its_input_and_to_signals(tmp_path: Path) -> None:
@@ -136,6 +144,10 @@ def test_the_script_decides_who_is_signed_in(tmp_path: Path, inside: bool, code:
             account = client.ask("account/read", {})["result"]
             assert account["requiresOpenaiAuth"] is True
             assert (account["account"] is not None) is inside
+            client.ask("account/login/start", {"type": "apiKey", "apiKey": "sk-none"})
+            assert client.ask("account/read", {})["result"]["account"] == {"type": "apiKey"}
+            client.ask("account/logout")
+            assert client.ask("account/read", {})["result"]["account"] is None
 
 
 def test_a_thread_is_known_as_long_as_its_process_and_a_kept_one_longer(tmp_path: Path) -> None:

@@ -171,6 +171,7 @@ class Drive:
             try:
                 await self._work(tasks)
             finally:
+                ended = self._turn.ended  # by itself: not by what comes now
                 if self._answers is not None:
                     self._answers.close()
                 try:
@@ -180,7 +181,7 @@ class Drive:
                     for pump in pumps:
                         pump.cancel()
                     tasks.cancel_scope.cancel()
-                    if not self._turn.ended and not self._told and (said := self._stderr.text):
+                    if not ended and not self._told and (said := self._stderr.text):
                         link.note(f"codex wrote on its standard error: {said[-1000:]}")
 
     def _pump(self, tasks: anyio.abc.TaskGroup, body: Callable[[], Awaitable[object]]) -> anyio.CancelScope:
@@ -221,6 +222,8 @@ class Drive:
             reason = "codex did not take the permission profile of the run, and its sandbox would be another one"
             raise StartError(Failure("protocol", "start", reason))
         self._turn.thread = _text(opened.get("thread"), "id")
+        if not self._turn.thread:  # nothing that comes could be told from what other threads say
+            raise StartError(Failure("protocol", "start", "codex opened a thread and did not say its id"))
         self._model = _text(opened, "model")
         tasks.start_soon(self._start_turn)
         tasks.start_soon(self._steer)
@@ -232,8 +235,10 @@ class Drive:
             raise self._refused
         self._link.finish(await self._verdict())
         if self._turn.accepted:  # what was said into it at the last moment is answered, or noted
-            with anyio.move_on_after(options.interrupt_grace):
+            with anyio.move_on_after(options.interrupt_grace) as patience:
                 await self._heard.wait()
+            if patience.cancelled_caught:
+                self._link.note("a message may not have reached the turn: codex has not answered turn/steer")
 
     async def _start_turn(self) -> None:
         task, options = self._task, self._options

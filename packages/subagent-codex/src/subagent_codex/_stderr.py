@@ -75,11 +75,14 @@ class Stderr(ByteReceiveStream):
 
 
 def condensed(text: str) -> str:
-    """Log lines without colours, each message once, in order of its first time."""
+    """Log lines without colours and without what is expected, each message once, in order of its first time."""
     seen: dict[str, str] = {}
     for line in _COLOUR.sub("", text).splitlines():
         found = _COMPLAINT.match(line)
         message = found[3] if found else line.strip()
-        if message:
+        if message and EXPECTED not in message:
             seen.setdefault(message, line.strip())
+    first, *others = seen or ("",)
+    if any(first.endswith(other) or other.endswith(first) for other in others):
+        del seen[first]  # the tail begins in the middle of a line that is repeated
     return "\n".join(seen.values())

@@ -8,12 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Final
 
 from subagent_codex._calls import CALLS, OUTPUTS, Answer, Call, answer_of, call_of
 from subagent_codex._items import agents_of, paths_of, step
 from subagent_codex._messages import JsonObject, object_in, one_line, tail, text_in
 from subagent_process import redact
 from subagents import ToolEvent
+
+# A command that the sandbox stopped is an item only when it took its time (observed: some 50 ms); then these words, of
+# the kernel and not of the engine, are all that tells it from one that failed by itself.
+_STOPPED: Final = "Read-only file system"
 
 
 class Steps:
@@ -82,6 +87,8 @@ class Steps:
             self._running[event.id] = event
         if item.get("status") == "declined":
             self._declined.add(name)
+        elif event.exit_code and event.status == "failed" and _STOPPED in event.output:
+            self._refuse(name, event.title, event.output)
         self._emit(event)
 
     def output(self, params: JsonObject, parent: str | None) -> bool:
@@ -137,8 +144,11 @@ class Steps:
         if answer.refusal == "caller":
             self._declined.add(name)
         elif answer.refusal == "engine" or (call.shell and answer.exit_code):
-            self._refused[name] = redact(f"{call.title}: {one_line(answer.output)}")
+            self._refuse(name, call.title, answer.output)
         self._emit(call.event(name, answer.status, answer.output, answer.exit_code, parent))
+
+    def _refuse(self, name: str, title: str, output: str) -> None:
+        self._refused[name] = redact(f"{title}: {one_line(output)}")
 
     def end(self) -> None:
         """The turn is over: calls that nobody answered failed."""

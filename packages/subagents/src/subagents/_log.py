@@ -22,6 +22,7 @@ LOG_EVENTS: Final = 16_384
 """Several read chunks: 64 KiB hold 437 events of 150 bytes, or 4,096 of 16."""
 MERGE_BYTES: Final = 16 * 1024
 _OVERHEAD: Final = 64
+_EMPTY: Final = getsizeof("")
 _MOST: Final = LOG_BYTES // 2
 _TEXTS: Final = (TextEvent, ThoughtEvent)
 
@@ -72,6 +73,7 @@ class EventLog:
         self.late = 0  # came after close
         self.closed = False
         self._bytes = 0
+        self._more: list[str] = []  # text that belongs to the newest event, which nobody has read
         self._waiting: list[anyio.Event] = []
 
     def put(self, event: Event) -> None:
@@ -80,6 +82,7 @@ class EventLog:
             self.late += 1
             return
         if not isinstance(event, _TEXTS) or not self._merge(event):
+            self.join()
             size, kept = _size(event), self.kept
             kept.append((event, size))
             self.end += 1
@@ -95,16 +98,25 @@ class EventLog:
         if not self.kept or self.seen == self.end:
             return False
         last, size = self.kept[-1]
-        if not isinstance(last, _TEXTS) or last.type != event.type:
+        if type(last) is not type(event) or not isinstance(last, _TEXTS):
             return False
-        if last.id != event.id or last.parent != event.parent or size + len(event.text) > MERGE_BYTES:
+        grown = getsizeof(event.text) - _EMPTY
+        if last.id != event.id or last.parent != event.parent or size + grown > MERGE_BYTES:
             return False
-        # Built by hand: dataclasses.replace is five times as slow, and this runs once per token.
-        merged = type(event)(last.text + event.text, event.id, event.parent)
-        grown = getsizeof(merged.text) + _OVERHEAD
-        self.kept[-1] = (merged, grown)
-        self._bytes += grown - size
+        # Joined when somebody reads: this runs once per token, and text of 16 KiB would be copied each time.
+        self._more.append(event.text)
+        self.kept[-1] = (last, size + grown)
+        self._bytes += grown
         return True
+
+    def join(self) -> None:
+        """Make the newest event whole."""
+        if self._more:
+            last, size = self.kept[-1]
+            assert isinstance(last, _TEXTS)
+            text = "".join((last.text, *self._more))
+            self.kept[-1] = (type(last)(text, last.id, last.parent), size)
+            self._more.clear()
 
     def close(self) -> None:
         """No more events: readers end after what is kept."""
@@ -163,6 +175,8 @@ class EventReader:
             self.lost += missed
             text = f"{missed} event{'s' * (missed != 1)} fell out of the log before this reader came"
             return NoticeEvent(text, "lost", "warning", {"count": missed})
+        if self._at == log.end - 1:
+            log.join()
         event = log.kept[self._at - oldest][0]
         self._at += 1
         log.seen = max(log.seen, self._at)

@@ -107,6 +107,8 @@ class RunState(Link):
         finally:
             self._asking -= 1
             self._touched = time.monotonic()
+        if self.verdict is not None:  # a callback may have cancelled the run, and then said yes
+            choice = rejected(request, "the run has ended")
         self.emit(PermissionEvent(request, choice))
         return choice
 

@@ -1,0 +1,46 @@
+"""A program that holds a run of the real Codex, and comes to a bad end.
+
+python endings_program.py JSON      {"base_url", "key", "cwd", "sandbox", "act", "fault"}
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+import anyio
+
+from subagent_codex import Codex
+
+ORDER: dict[str, str] = json.loads(sys.argv[1])
+
+
+async def main() -> None:
+    provider = Codex(base_url=ORDER["base_url"], api_key=ORDER["key"], sandbox=ORDER["sandbox"])  # pyright: ignore[reportArgumentType]
+    async with provider.start("x", cwd=ORDER["cwd"]) as run:
+        print("entered", flush=True)
+        await anyio.to_thread.run_sync(sys.stdin.readline)
+        if ORDER["act"] == "sys-exit":
+            sys.exit(3)
+        if ORDER["act"] == "os-exit":
+            os._exit(3)
+        await run.closed()
+
+
+def home_kept_to_ourselves() -> None:
+    """A fault: nobody else is told which home to remove."""
+    drive: Any = import_module("subagent_codex._drive")
+    real = drive.open_process
+    drive.open_process = lambda *args, home, **options: real(*args, **options)
+
+
+FAULTS: dict[str, Callable[[], None]] = {"home kept": home_kept_to_ourselves}
+
+if __name__ == "__main__":
+    if ORDER["fault"]:
+        FAULTS[ORDER["fault"]]()
+    anyio.run(main)
