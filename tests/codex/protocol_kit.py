@@ -59,7 +59,8 @@ class Told:
 
 def codex(fake: FakeCodex, **options: Any) -> Codex:
     """A provider whose engine is the fake."""
-    return Codex(**{"executable": fake.executable, "base_url": NOWHERE, **options})
+    given: Json = {"executable": fake.executable, "base_url": NOWHERE, **options}
+    return Codex(**given)
 
 
 def task(cwd: Path, prompt: str = "go", **fields: Any) -> Task:

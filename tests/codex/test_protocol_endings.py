@@ -179,8 +179,8 @@ async def test_the_end_of_a_flood_is_in_the_failure_bounded_and_without_secrets(
 
 @both_loops
 async def test_endless_standard_error_is_bounded_in_memory_and_ends_with_the_run(tmp_path: Path) -> None:
-    line = "2026-12-01T04:00:00.000000Z ERROR codex_core: retrying %s\n"
-    flood, more = ({"stderr": {"text": line * 20, "times": times}} for times in (10_000, None))
+    line = f"2026-12-01T04:00:00.000000Z ERROR codex_core: {'x' * 3000} retrying\n"
+    flood, more = ({"stderr": {"text": line, "times": times}} for times in (4_000, None))
     with FakeCodex(turn({"message": "first"}, {"gate": "go"}, flood, {"mark": "12 MB"}, more)) as fake:
         with anyio.fail_after(BOUND):
             async with codex(fake, **SHORT).start("go", cwd=tmp_path) as run:

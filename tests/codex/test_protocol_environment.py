@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from pathlib import Path
+from typing import Any
 
 import pytest
 from protocol_kit import codex, follow, told, turn
@@ -54,7 +55,7 @@ def resolved(path: str) -> str:
     return os.path.realpath(path)
 
 
-async def started(fake: FakeCodex, cwd: Path, **options: object) -> FakeRun:
+async def started(fake: FakeCodex, cwd: Path, **options: Any) -> FakeRun:
     """The one process of a run that went well."""
     assert (await told(fake, cwd, **options)).result.ok
     (run,) = fake.runs

@@ -197,7 +197,7 @@ async def test_an_object_glued_to_half_of_another_is_noise_that_an_exit_names(tm
 
 
 async def test_the_last_message_needs_no_end_of_its_line(tmp_path: Path) -> None:
-    turn_over = {"id": "$turn", "status": "completed", "items": [], "error": None}
+    turn_over: Json = {"id": "$turn", "status": "completed", "items": [], "error": None}
     last = {"send": {"method": "turn/completed", "params": {"threadId": "$thread", "turn": turn_over}}}
     steps = ["answer", "begin", {"message": "done"}, {"wire": {"end": ""}}, last, {"exit": 0}]
     with FakeCodex({"on": {"turn/start": [steps]}}) as fake:

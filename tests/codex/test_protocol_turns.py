@@ -219,8 +219,8 @@ async def test_a_cancel_interrupts_the_wait_for_an_overloaded_server(tmp_path: P
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(cancel)
             async with run:
-                result = await run.closed()
-        assert result.stop_reason == "aborted"
+                await run.closed()
+        assert (await run.result()).stop_reason == "aborted"
         assert counted(fake, method)[method] < 5
 
 

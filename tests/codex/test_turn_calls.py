@@ -231,6 +231,17 @@ def test_a_command_that_goes_on_in_the_background_is_not_over() -> None:
     assert told.turn.notes == ()
 
 
+def test_a_turn_is_busy_while_a_step_is_taken_or_the_model_speaks() -> None:
+    told = Told().start()
+    assert not told.turn.busy
+    assert told.raw(shell("make test")).turn.busy
+    assert told.begin(COMMAND).turn.busy
+    running = "Chunk ID: 1\nWall time: 0.3 seconds\nProcess running with session ID 1\nOutput:\n"
+    assert not told.raw(output(running)).turn.busy  # it goes on in the background
+    assert told.delta("half").turn.busy
+    assert not told.message("whole", "msg_1").turn.busy
+
+
 def test_a_call_that_nobody_answered_failed() -> None:
     told = Told().start().raw(call("tool_search", '{"query":"x"}')).raw(shell("x", "call_2"), threadId="agent").end()
     assert [(event.id, event.status, event.parent) for event in told.of(ToolEvent)] == [

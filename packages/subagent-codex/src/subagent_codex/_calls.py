@@ -1,9 +1,10 @@
 """The raw calls of the model and what they were answered: the trace of the steps that never become an item.
 
-Codex 0.163.0 emits no item for a call that its rules refused, for a command that ended at once and whose failure it puts
-down to the sandbox, for a patch that does not apply, and for tools of its own (`write_stdin`, the `exec` of code mode). A text counts as a
-refusal only where the engine wrote it: the answer to a command that ran begins with a head of the engine's, and its
-output, which may hold any words, comes after that. All texts were seen on 0.163.0, but for those marked read.
+Codex 0.163.0 emits no item for a call that its rules refused, for a command that ended at once and whose failure it
+puts down to the sandbox, for a patch that does not apply, and for tools of its own (`write_stdin`, the `exec` of code
+mode). A text counts as a refusal only where the engine wrote it: the answer to a command that ran begins with a head of
+the engine's, and its output, which may hold any words, comes after that. All texts were seen on 0.163.0, but for those
+marked read.
 """
 
 from __future__ import annotations

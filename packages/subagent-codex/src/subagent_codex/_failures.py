@@ -115,9 +115,9 @@ _TEXTS: Final[tuple[tuple[str, Rule], ...]] = (
 
 RPC: Final[dict[int, Rule]] = {
     -32001: Rule("overload", _LATER, retryable=True),
-    -32600: Rule("protocol", "this version of codex may not fit: `subagents list` says which is used"),
+    -32600: Rule("protocol", "this version of codex may not fit: use the tested one"),
     -32601: Rule("protocol", "this version of codex does not know the request: use the tested one"),
-    -32602: Rule("protocol", "this version of codex may not fit: `subagents list` says which is used"),
+    -32602: Rule("protocol", "this version of codex may not fit: use the tested one"),
     -32603: Rule("unknown", "the engine's own fault: its words say what to look at"),
 }
 """The code of an answer that is an error of JSON-RPC."""

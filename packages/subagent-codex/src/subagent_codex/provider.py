@@ -13,8 +13,7 @@ from typing import ClassVar, Final, Unpack
 from pydantic import BaseModel
 
 from subagent_codex.options import CodexFields, CodexOptions, check_model
-from subagent_process import child_env
-from subagent_process.redaction import remember
+from subagent_process import child_env, remember
 from subagents import Failure, Link, Probe, Provider, StartError, Task, TaskError
 
 _PROMPT_LIMIT: Final = 1_048_576  # characters of the input of a turn (codex 0.163.0: input_too_large)

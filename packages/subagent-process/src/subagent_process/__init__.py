@@ -31,7 +31,7 @@ from .home import ThrowawayHome, throwaway_home
 from .lines import LineReader, Messages
 from .peer import JsonObject, Peer, PeerCounts
 from .process import OwnedProcess
-from .redaction import redact
+from .redaction import redact, remember
 from .removal import Reason, removal_reason
 from .report import Ladder, ShutdownReport
 from .spawn import Containment, open_process
@@ -67,6 +67,7 @@ __all__ = [
     "depth",
     "open_process",
     "redact",
+    "remember",
     "removal_reason",
     "run_command",
     "throwaway_home",

@@ -11,7 +11,7 @@ from urllib.parse import quote, quote_plus, unquote
 
 from .removal import KEY_SHAPES, URL_PASSWORD, removal_reason
 
-__all__ = ["redact"]
+__all__ = ["redact", "remember"]
 
 MARK = "[redacted]"
 _SHORTEST = 8  # a shorter value would be found in ordinary words
@@ -36,7 +36,10 @@ _given: dict[str, None] = {}  # secrets that were given to children, most recent
 
 
 def remember(secrets: Iterable[str]) -> None:
-    """Redact these too: what configuration gives to a child is in no variable of ours."""
+    """Redact these too, from now on: secrets that reach a child by another way than `child_env`.
+
+    The last 4,096 are kept, those that `child_env` gave among them.
+    """
     with _lock:
         for secret in secrets:
             _given.pop(secret, None)

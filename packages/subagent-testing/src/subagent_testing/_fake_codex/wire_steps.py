@@ -72,7 +72,7 @@ class WireSteps(Context):
         self.wire.write(data * int(how.get("times", 1)), how.get("cuts", ()))
 
     def do_wire(self, value: Any) -> None:
-        """How lines are written from now on: {"end", "chunk", "gap"}."""
+        """How lines are written from now on: {"end", "chunk", "gap"}; what is not named is as at first."""
         self.wire.end = value.get("end", "\n").encode()
         self.wire.chunk = int(value.get("chunk", 0))
         self.wire.gap = float(value.get("gap", 0))
