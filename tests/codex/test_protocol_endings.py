@@ -39,7 +39,6 @@ def files(folder: Path) -> int:
 # -- without an end of the turn ----------------------------------------------------------------------------------------
 
 
-@both_loops
 @pytest.mark.parametrize(
     ("last", "code"), [({"exit": 0}, 0), ({"exit": 3}, 3), ({"signal": "SIGKILL"}, -9)], ids=["0", "3", "SIGKILL"]
 )
@@ -197,7 +196,7 @@ async def test_endless_standard_error_is_bounded_in_memory_and_ends_with_the_run
     assert found.result.stop_reason == "aborted"
     assert kept < 2_000_000
     assert len(found.notices("stderr")) == 1
-    assert str(found.result.evidence.notes).count("retrying") == 1
+    assert len(str(found.result.evidence.notes)) < 2000
     clean(found.result.evidence.process)
 
 

@@ -117,6 +117,28 @@ async def test_an_id_comes_back_as_it_came(tmp_path: Path) -> None:
     assert wrong(fake) == []
 
 
+async def test_asked_twice_under_one_id_both_are_answered(tmp_path: Path) -> None:
+    twice = [{"ask": {"method": method, "id": 7, "wait": False}} for method in (COMMAND, CHANGE, COMMAND)]
+    with FakeCodex(turn(*twice, {"gate": "answered"}, {"message": "done"})) as fake:
+        found = await answered(fake, tmp_path, 3)
+        assert found.result.output == "done"
+        assert answers(fake) == [(7, {"result": {"decision": "decline"}})] * 3
+
+
+async def test_a_callback_that_is_too_slow_is_a_rejection(tmp_path: Path) -> None:
+    async def callback(request: PermissionRequest) -> Literal["allow_once"]:
+        await anyio.sleep_forever()
+        raise AssertionError("unreachable")
+
+    with FakeCodex(turn({"ask": COMMAND}, {"message": "done"})) as fake, anyio.fail_after(BOUND):
+        provider = codex(fake)
+        provider.ask_timeout = 0.1
+        async with provider.start("go", cwd=tmp_path, permission=callback) as run:
+            found = await follow(run)
+        assert found.result.output == "done"
+        assert answers(fake) == [(0, {"result": {"decision": "decline"}})]
+
+
 @both_loops
 async def test_several_at_once_are_answered_each_while_the_turn_goes_on(tmp_path: Path) -> None:
     """A slow answer to the first holds up neither the others nor the events."""

@@ -195,7 +195,6 @@ async def test_a_thread_without_an_id_is_a_failure_and_not_another_thread(tmp_pa
         assert not counted(fake, "turn/start")
 
 
-@both_loops
 @pytest.mark.parametrize(
     ("steps", "code", "says"),
     [

@@ -61,3 +61,12 @@ async def test_different_complaints_are_bounded_and_a_line_without_end_is_not_ke
 
 def test_condensed_keeps_the_order_of_first_times() -> None:
     assert condensed("b\na\n\nb\n\x1b[31ma\x1b[0m\n") == "b\na"
+
+
+def test_what_is_left_of_a_repeated_line_at_both_ends_of_the_tail_is_not_shown() -> None:
+    line = "2026-12-01T04:00:0{}.0Z ERROR codex_core: the token is used up"
+    whole = "\n".join(line.format(number) for number in range(5))
+    assert condensed(f"T04:00:09.0Z ERROR codex_core: the token is used up\n{whole}\n{line[:-8]}") == line.format(0)
+    assert condensed(f"is used up\n{whole}") == line.format(0)
+    assert condensed("one\ntwo\none") == "one\ntwo"
+    assert condensed("") == ""

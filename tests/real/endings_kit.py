@@ -114,6 +114,15 @@ class Held:
         return {name: items for name, items in found.items() if items}
 
 
+async def gone(path: Path) -> bool:
+    """It is gone, or goes in a moment."""
+    where = anyio.Path(path)
+    with anyio.move_on_after(15):
+        while await where.exists():
+            await anyio.sleep(0.01)
+    return not await where.exists()
+
+
 def home_of(work: Path) -> Path:
     """The throwaway home of the one run in a folder."""
     (engine,) = engines(work)
@@ -122,7 +131,7 @@ def home_of(work: Path) -> Path:
 
 @contextmanager
 def scene(folder: Path, sandbox: str) -> Generator[tuple[Codex, Kin, Gate]]:
-    """A provider whose model runs a command that grows its kin, leaves it alone soon, and then thinks until the gate."""
+    """A provider whose model runs a command that grows its kin, leaves it alone, and then thinks until the gate."""
     gate = Gate()
     with Kin(folder / "kin") as kin:
         script = [[shell(kin.command, yield_time_ms=250)], [gate, responses.message("done")]]

@@ -23,7 +23,7 @@ async def main() -> None:
     provider = Codex(base_url=ORDER["base_url"], api_key=ORDER["key"], sandbox=ORDER["sandbox"])  # pyright: ignore[reportArgumentType]
     async with provider.start("x", cwd=ORDER["cwd"]) as run:
         print("entered", flush=True)
-        await anyio.to_thread.run_sync(sys.stdin.readline)
+        await anyio.wait_readable(sys.stdin)  # in no thread: Ctrl-C would have to wait for it
         if ORDER["act"] == "sys-exit":
             sys.exit(3)
         if ORDER["act"] == "os-exit":
@@ -35,7 +35,11 @@ def home_kept_to_ourselves() -> None:
     """A fault: nobody else is told which home to remove."""
     drive: Any = import_module("subagent_codex._drive")
     real = drive.open_process
-    drive.open_process = lambda *args, home, **options: real(*args, **options)
+
+    def open_process(*args: Any, home: object, **options: Any) -> Any:
+        return real(*args, **options)
+
+    drive.open_process = open_process
 
 
 FAULTS: dict[str, Callable[[], None]] = {"home kept": home_kept_to_ourselves}

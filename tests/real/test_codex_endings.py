@@ -12,8 +12,8 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager, nullcontext, suppress
+from collections.abc import AsyncGenerator, Callable, Generator
+from contextlib import asynccontextmanager, contextmanager, nullcontext, suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,7 @@ from endings_kit import (
     Ending,
     Held,
     Kin,
+    gone,
     grown,
     home_of,
     scene,
@@ -36,6 +37,7 @@ from endings_kit import (
 from isolation_kit import engines, parent
 
 from subagent_codex import Codex
+from subagent_process import throwaway_home
 from subagent_testing import Gate
 from subagents import Result
 
@@ -99,55 +101,60 @@ async def test_a_loop_that_ends_while_the_run_is_open_ends_it(work: Path, tmp_pa
 # --- the end of the program that holds it -----------------------------------------------------------------------------
 
 
+Program = subprocess.Popen[bytes]
+
+
+@contextmanager
+def holding(base_url: str | None, work: Path, sandbox: str, act: str, fault: str) -> Generator[Program]:
+    """A program of its own, in a group of its own, that holds a run."""
+    here, pipe = str(Path(__file__).with_name("endings_program.py")), subprocess.PIPE
+    order = {"base_url": base_url, "key": KEY, "cwd": str(work), "sandbox": sandbox, "act": act, "fault": fault}
+    argv = [sys.executable, here, json.dumps(order)]
+    with subprocess.Popen(argv, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, process_group=0) as program:
+        try:
+            yield program
+        finally:
+            program.kill()
+
+
 @asynccontextmanager
 async def program(
     folder: Path, work: Path, sandbox: str, act: str = "", fault: str = ""
-) -> AsyncGenerator[tuple[subprocess.Popen[bytes], Kin]]:
-    """A program of its own, in a group of its own, that holds a run whose command has grown its kin."""
-    here, pipe = str(Path(__file__).with_name("endings_program.py")), subprocess.PIPE
-    with scene(folder, sandbox) as (provider, kin, _):
-        order = {"base_url": provider.options.base_url, "key": KEY, "cwd": str(work), "sandbox": sandbox}
-        argv = [sys.executable, here, json.dumps({**order, "act": act, "fault": fault})]
-        with subprocess.Popen(argv, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, process_group=0) as holder:
-            try:
-                await grown(kin, work, sandbox)
-                assert holder.stdout is not None
-                assert holder.stdout.readline() == b"entered\n"
-                yield holder, kin
-            finally:
-                holder.kill()
+) -> AsyncGenerator[tuple[Program, Kin, Path]]:
+    """Such a program whose command has grown its kin, and the home of its run."""
+    with (
+        scene(folder, sandbox) as (provider, kin, _),
+        holding(provider.options.base_url, work, sandbox, act, fault) as holder,
+    ):
+        await grown(kin, work, sandbox)
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == b"entered\n"
+        yield holder, kin, home_of(work)
 
 
-def send(number: int) -> Callable[[subprocess.Popen[bytes]], None]:
+def send(number: int) -> Callable[[Program], None]:
     return lambda holder: holder.send_signal(number)
 
 
-def interrupt(holder: subprocess.Popen[bytes]) -> None:
+def interrupt(holder: Program) -> None:
     """Ctrl-C: to everybody in its group."""
     os.killpg(holder.pid, signal.SIGINT)
 
 
-def go(holder: subprocess.Popen[bytes]) -> None:
+def go(holder: Program) -> None:
     assert holder.stdin is not None
     holder.stdin.write(b"go\n")
     holder.stdin.flush()
 
 
 # What is done to it, and whether it lives long enough to put the folder in order.
-DEATHS: dict[str, tuple[Callable[[subprocess.Popen[bytes]], None], bool]] = {
+DEATHS: dict[str, tuple[Callable[[Program], None], bool]] = {
     "sigkill": (send(signal.SIGKILL), False),
     "sigterm": (send(signal.SIGTERM), False),
     "interrupt": (interrupt, True),
     "sys-exit": (go, True),
     "os-exit": (go, False),
 }
-
-
-async def gone(home: Path) -> bool:
-    with anyio.move_on_after(15):
-        while home.exists():  # noqa: ASYNC110 - nothing tells it
-            await anyio.sleep(0.01)
-    return not home.exists()
 
 
 @asyncio_alone
@@ -164,8 +171,7 @@ async def test_nothing_survives_the_program_that_holds_the_run(
 ) -> None:
     blow, tidy = DEATHS[name]
     with anyio.fail_after(60):
-        async with program(tmp_path, work, sandbox, name) as (holder, kin):
-            home = home_of(work)
+        async with program(tmp_path, work, sandbox, name) as (holder, kin, home):
             blow(holder)
             assert await kin.survivors() == []
             assert await gone(home)
@@ -183,14 +189,17 @@ async def test_nothing_survives_the_program_and_one_of_our_helpers_in_the_same_i
     generations: int, sandbox: str, work: Path, tmp_path: Path
 ) -> None:
     with anyio.fail_after(60):
-        async with program(tmp_path, work, sandbox) as (holder, kin):
-            (helper,), home = engines(work), home_of(work)
+        async with program(tmp_path, work, sandbox) as (holder, kin, home):
+            (helper,) = engines(work)
             for _ in range(generations):
                 helper = parent(helper)
             holder.kill()
             with suppress(ProcessLookupError):
                 os.kill(helper, signal.SIGKILL)
             assert await kin.survivors() == []
+            if generations == 1:  # both who knew the home are gone: the next start finds it
+                async with throwaway_home():
+                    pass
             assert await gone(home)
 
 
@@ -202,7 +211,11 @@ async def test_a_run_that_does_not_hand_over_its_home_is_found_out(
     work: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real = _drive.open_process
-    monkeypatch.setattr(_drive, "open_process", lambda *args, home, **options: real(*args, **options))
+
+    def open_process(*args: Any, home: object, **options: Any) -> Any:
+        return real(*args, **options)
+
+    monkeypatch.setattr(_drive, "open_process", open_process)
     with anyio.fail_after(60):
         result, _ = await ended(ENDINGS["cancel"], tmp_path, work, "read-only")
     assert result is not None
@@ -213,11 +226,10 @@ async def test_a_run_that_does_not_hand_over_its_home_is_found_out(
 @asyncio_alone
 async def test_a_killed_program_that_did_not_hand_over_its_home_leaves_it(work: Path, tmp_path: Path) -> None:
     with anyio.fail_after(60):
-        async with program(tmp_path, work, "read-only", fault="home kept") as (holder, kin):
-            home = home_of(work)
+        async with program(tmp_path, work, "read-only", fault="home kept") as (holder, kin, home):
             holder.kill()
             assert await kin.survivors() == []
-            assert home.exists()
+            assert await anyio.Path(home).exists()
             shutil.rmtree(home)
 
 
@@ -225,7 +237,11 @@ async def test_a_killed_program_that_did_not_hand_over_its_home_leaves_it(work: 
 async def test_without_the_removal_of_placeholders_they_stay(
     work: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_drive, "Placeholders", lambda *_, **__: nullcontext())
+
+    def nothing(*_: object, active: bool) -> nullcontext[None]:
+        return nullcontext()
+
+    monkeypatch.setattr(_drive, "Placeholders", nothing)
     with anyio.fail_after(60):
         _, left = await ended(ENDINGS["cancel"], tmp_path, work, "workspace-write")
     assert left == {"folder": list(PLACEHOLDERS)}

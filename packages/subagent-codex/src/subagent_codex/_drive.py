@@ -16,6 +16,7 @@ from subagent_codex import _templates
 from subagent_codex._answers import Answers
 from subagent_codex._binary import Binary
 from subagent_codex._failures import ending_of
+from subagent_codex._guard import Guard
 from subagent_codex._home import Home, speaks_about
 from subagent_codex._instructions import project_instructions
 from subagent_codex._patience import Patience
@@ -72,7 +73,7 @@ class Drive:
         self._heard = anyio.Event()  # nothing more is said into the turn
         self._turn = Turn(link.emit, accepted=self._accepted, ended=self._ended, cwd=self._cwd)
         self._gave_up: Failure | None = None
-        bound = options.stream_idle_timeout * (1 + options.stream_max_retries)
+        bound = options.stream_idle_timeout * (2 + options.stream_max_retries)  # one more than the engine tries
         self._patience = Patience(bound, self._busy, self._give_up)
         self._refused: StartError | PeerClosed | None = None  # turn/start was not taken
         self._model: str | None = None
@@ -123,7 +124,7 @@ class Drive:
             network=options.network_access, max_refusals=options.max_refusals, give_up=self._give_up,
         )  # fmt: skip
         self._aftermath.enter_context(Placeholders(*roots, active=options.sandbox == "workspace-write"))
-        self._aftermath.enter_context(git.guarded(link.note))
+        self._aftermath.enter_context(Guard(git, link.note))
         self._sandbox_open.set()
 
     def _env(self) -> dict[str, str]:

@@ -173,7 +173,7 @@ def failure_of_request(error: Exception, method: str, *, stage: str = "start") -
         rule, hint = _TOO_LARGE, _TOO_LARGE.hint.format(limit=number_in(data, "max_chars"))
     elif "no rollout found" in error.message or "invalid session id" in error.message:
         rule, hint = _NO_SESSION, _NO_SESSION.hint
-    message = f"codex refused {method} (error {error.code}): {error.message[:_SAID]}. To do: {hint}."
+    message = f"codex refused {method} (error {error.code}): {error.message[:_SAID].rstrip('. ')}. To do: {hint}."
     return Failure(rule.kind, stage, redact(message), rule.retryable)
 
 

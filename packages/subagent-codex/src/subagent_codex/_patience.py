@@ -35,6 +35,6 @@ class Patience:
                 self.touch()
         message = (
             f"the model server has not begun to answer for {self._bound:g} s. To do: check its address, then try again;"
-            " stream_idle_timeout * (1 + stream_max_retries) is the bound."
+            " stream_idle_timeout * (2 + stream_max_retries) is the bound."
         )
         self._give_up(Failure("network", "run", message, retryable=True))

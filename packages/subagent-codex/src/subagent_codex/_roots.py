@@ -28,13 +28,9 @@ from __future__ import annotations
 import os
 import re
 import stat
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from typing import Final, Literal, TypeAlias
 
 _MOST: Final = 65536  # bytes of a `.git` file or of what points somewhere; more is none
 _SHARED: Final = ("objects", "refs", "logs", "reftable", "lfs")  # of the common folder, where they are
@@ -68,12 +64,6 @@ class GitRoots:
         opened: dict[str, Access] = {str(path): "write" for path in self.roots}
         closed: dict[str, Access] = {str(path): "read" for path in self.closed}
         return opened | closed
-
-    def guarded(self, tell: Callable[[str], None]) -> AbstractContextManager[None]:
-        """For the time of the run, and with what it left behind: see ``_guard``."""
-        from subagent_codex._guard import Guard
-
-        return Guard(self, tell)
 
 
 def git_roots(cwd: str | os.PathLike[str], *, open_plain: bool = False) -> GitRoots:

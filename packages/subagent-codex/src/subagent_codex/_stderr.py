@@ -82,7 +82,11 @@ def condensed(text: str) -> str:
         message = found[3] if found else line.strip()
         if message and EXPECTED not in message:
             seen.setdefault(message, line.strip())
+    # The tail may begin and end in the middle of a line that is repeated.
     first, *others = seen or ("",)
     if any(first.endswith(other) or other.endswith(first) for other in others):
-        del seen[first]  # the tail begins in the middle of a line that is repeated
+        del seen[first]
+    *others, last = seen or ("",)
+    if any(other.startswith(last) for other in others):
+        del seen[last]
     return "\n".join(seen.values())

@@ -92,7 +92,7 @@ class CodexOptions(BaseModel):
     stream_idle_timeout: _Limit = Field(
         default=120.0,
         description="of silence in an answer of the model server, after which the engine repeats the request; a server"
-        " that does not begin to answer fails the run after that time for the first try and each of stream_max_retries",
+        " that does not begin to answer fails the run after 2 + stream_max_retries times that time",
     )
     ready_timeout: _Limit = Field(
         default=30.0, description="for each answer of the app-server before the task is accepted"
