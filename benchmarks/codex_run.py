@@ -84,7 +84,7 @@ def empty_home() -> Path:
 
 
 async def measured(rounds: int) -> None:
-    import codex_cli_bin
+    import codex_cli_bin  # pyright: ignore[reportMissingTypeStubs]
 
     binary: Path = codex_cli_bin.bundled_codex_path()
     figures: dict[str, list[float]] = {
