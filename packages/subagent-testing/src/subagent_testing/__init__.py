@@ -13,11 +13,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from subagent_testing import responses, scripted
+    from subagent_testing import messages, responses, scripted
+    from subagent_testing._fake_program import FakeRun, Heard, Verdict
     from subagent_testing._http import Gate
+    from subagent_testing._messages_server import ScriptedMessages
     from subagent_testing._promise import Promise, Subject
     from subagent_testing._responses_server import ScriptedResponses
-    from subagent_testing.codex import FakeCodex, FakeRun, Heard, Verdict
+    from subagent_testing.claude import FakeClaude
+    from subagent_testing.codex import FakeCodex
     from subagent_testing.conformance import (
         Check,
         Report,
@@ -36,21 +39,24 @@ _HOMES: Final = {
     "BrokenPromise": "errors",
     "BrokenPromises": "errors",
     "Check": "conformance",
+    "FakeClaude": "claude",
     "FakeCodex": "codex",
-    "FakeRun": "codex",
+    "FakeRun": "_fake_program",
     "Family": "family",
     "Gate": "_http",
-    "Heard": "codex",
+    "Heard": "_fake_program",
     "NotApplicable": "errors",
     "Promise": "_promise",
     "Report": "conformance",
     "Scripted": "scripted",
+    "ScriptedMessages": "_messages_server",
     "ScriptedResponses": "_responses_server",
     "Snapshot": "leaks",
     "Subject": "_promise",
-    "Verdict": "codex",
+    "Verdict": "_fake_program",
     "check_provider": "conformance",
     "check_seam": "conformance",
+    "messages": "",
     "private_temp": "leaks",
     "provider_checks": "conformance",
     "responses": "",
@@ -63,6 +69,7 @@ __all__ = [
     "BrokenPromise",
     "BrokenPromises",
     "Check",
+    "FakeClaude",
     "FakeCodex",
     "FakeRun",
     "Family",
@@ -72,12 +79,14 @@ __all__ = [
     "Promise",
     "Report",
     "Scripted",
+    "ScriptedMessages",
     "ScriptedResponses",
     "Snapshot",
     "Subject",
     "Verdict",
     "check_provider",
     "check_seam",
+    "messages",
     "private_temp",
     "provider_checks",
     "responses",

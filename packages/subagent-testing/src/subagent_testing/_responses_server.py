@@ -4,24 +4,17 @@ from __future__ import annotations
 
 import itertools
 import json
-import threading
-import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from types import TracebackType
-from typing import Any, Self, cast
+from collections.abc import Iterable
+from typing import Any, ClassVar, cast
 
-import anyio.to_thread
-
-from subagent_testing._http import Connection, Exchange, Gate, HttpServer, Left
+from subagent_testing._http import Exchange, Gate
+from subagent_testing._model_server import ModelServer, Request, whole
+from subagent_testing._steps import JsonObject, Status, Usage
 from subagent_testing.responses import (
     Event,
     Item,
-    JsonObject,
     Script,
-    Status,
     Step,
-    Usage,
     created,
     message,
     status,
@@ -29,30 +22,7 @@ from subagent_testing.responses import (
 )
 
 
-@dataclass(slots=True)
-class Request:
-    """A request that the server got.
-
-    Attributes:
-        method: `POST`.
-        path: with its query, as it was asked for.
-        headers: their names in lower case; not in the repr, as little as the body: they carry keys and prompts.
-        body: the JSON object; empty when it was none.
-        raw: the body's bytes.
-        at: when it had come whole, in seconds since the epoch.
-        hung_up_at: when the client was found to have left before it was answered whole; None when it has not.
-    """
-
-    method: str
-    path: str
-    headers: Mapping[str, str] = field(repr=False)
-    body: dict[str, Any] = field(repr=False)
-    raw: bytes = field(repr=False)
-    at: float
-    hung_up_at: float | None = None
-
-
-class ScriptedResponses:
+class ScriptedResponses(ModelServer[Step]):
     """A Responses API on a port of 127.0.0.1 of its own; a plain context manager, at home in any event loop or none.
 
     Besides `POST …/responses` it answers `GET …/models`; a WebSocket is refused with 426, all else is 404.  It works in
@@ -74,124 +44,29 @@ class ScriptedResponses:
         Exception: on leaving, what the script's function raised, when the body raised nothing; the client got a 500.
     """
 
+    _turns_at: ClassVar[str] = "/responses"
+
     def __init__(self, script: Script = "Hello from the script.", *, models: JsonObject | None = None) -> None:
-        if isinstance(script, Sequence) and not script:
-            raise ValueError("a script needs at least one turn: a text, a step, or a sequence of steps")
-        self._script: Script = script
         self._models: JsonObject = {"object": "list", "data": [], "models": []} if models is None else models
-        self._changed = threading.Condition()
-        self._ids = itertools.count(1)
-        self._broken: list[Exception] = []
-        self.requests: list[Request] = []
-        self.others: list[Request] = []
-        self._server = HttpServer(self._answer)
+        super().__init__(script)
         self.base_url = f"http://127.0.0.1:{self._server.port}/v1"
 
-    def __enter__(self) -> Self:
-        return self
+    def _play(self, exchange: Exchange, number: int, request: Request, turn: Iterable[Step]) -> None:
+        _Response(exchange, number).play(turn)
 
-    def __exit__(
-        self, kind: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-        if exc is None and self._broken:
-            raise self._broken[0]
+    def _else(self, exchange: Exchange, request: Request) -> None:
+        if request.headers.get("upgrade", "").lower() == "websocket":
+            whole(exchange, status(426))
+        elif request.method == "GET" and request.path.partition("?")[0].endswith("/models"):
+            whole(exchange, Status(200, self._models, {}))
+        else:
+            whole(exchange, status(404))
 
-    @property
-    def connections(self) -> Sequence[Connection]:
-        """Every connection that was made, also those on which nothing was asked."""
-        return tuple(self._server.connections)
+    def _said(self, words: str) -> Step:
+        return message(words)
 
-    def close(self) -> None:
-        """End every connection; when it returns no thread is left.  Again is nothing.
-
-        Raises:
-            RuntimeError: the script's function does not return.
-        """
-        self._server.close()
-        with self._changed:
-            self._changed.notify_all()
-
-    def wait_for_request(self, n: int = 1, *, within: float = 10.0) -> Request:
-        """Block until the n-th request to `/responses` has come.
-
-        Raises:
-            TimeoutError: it did not come within so many seconds, or before the server closed.
-        """
-        self._wait(lambda: len(self.requests) >= n, f"request {n}", within)
-        return self.requests[n - 1]
-
-    def wait_for_hang_up(self, n: int = 1, *, within: float = 10.0) -> Request:
-        """Block until the client of the n-th request was found to have left before it was answered whole.
-
-        That is at once in front of a gate or a silence; otherwise when more is sent to it.
-
-        Raises:
-            TimeoutError: it did not leave within so many seconds, or before the server closed.
-        """
-        self._wait(
-            lambda: len(self.requests) >= n and self.requests[n - 1].hung_up_at is not None,
-            f"the end of the client of request {n}",
-            within,
-        )
-        return self.requests[n - 1]
-
-    async def request(self, n: int = 1, *, within: float = 10.0) -> Request:
-        """`wait_for_request` for coroutines; may be cancelled, its thread ends within the bound or with the server."""
-        return await anyio.to_thread.run_sync(lambda: self.wait_for_request(n, within=within), abandon_on_cancel=True)
-
-    async def hang_up(self, n: int = 1, *, within: float = 10.0) -> Request:
-        """`wait_for_hang_up` for coroutines."""
-        return await anyio.to_thread.run_sync(lambda: self.wait_for_hang_up(n, within=within), abandon_on_cancel=True)
-
-    def _wait(self, happened: Callable[[], bool], what: str, within: float) -> None:
-        with self._changed:
-            self._changed.wait_for(lambda: happened() or self._server.closing, within)
-            if not happened():
-                limit = "before the server closed" if self._server.closing else f"within {within:g} s"
-                seen = f"{len(self.requests)} requests came to /responses and {len(self.others)} elsewhere"
-                raise TimeoutError(f"{what} did not come {limit}; {seen}")
-
-    def _answer(self, exchange: Exchange) -> None:
-        """What the server calls for each request, in its connection's thread."""
-        asked = exchange.asked
-        path = asked.path.partition("?")[0]
-        request = Request(asked.method, asked.path, asked.headers, _json(asked.body), asked.body, asked.at)
-        mine = asked.method == "POST" and path.endswith("/responses")
-        with self._changed:
-            (self.requests if mine else self.others).append(request)
-            number = len(self.requests)
-            self._changed.notify_all()
-        try:
-            if mine:
-                _Response(exchange, next(self._ids)).play(self._turn(request.body, number))
-            elif asked.headers.get("upgrade", "").lower() == "websocket":
-                _whole(exchange, status(426))
-            elif asked.method == "GET" and path.endswith("/models"):
-                _whole(exchange, Status(200, self._models, {}))
-            else:
-                _whole(exchange, status(404))
-        except Left:
-            if not self._server.closing:
-                with self._changed:
-                    request.hung_up_at = time.time()
-                    self._changed.notify_all()
-            raise
-
-    def _turn(self, body: dict[str, Any], number: int) -> Iterable[Step]:
-        try:
-            if callable(self._script):
-                turn = self._script(body, number)
-            elif isinstance(self._script, str):
-                turn = self._script
-            else:
-                turn = self._script[min(number, len(self._script)) - 1]
-        except Exception as exc:  # noqa: BLE001  # the test shall see it, not this thread
-            self._broken.append(exc)
-            return [status(500, {"error": {"message": f"the script raised {exc!r}"}})]
-        if isinstance(turn, str):
-            return [message(turn)]
-        return turn if isinstance(turn, Sequence) else [turn]
+    def _fault(self, message: str) -> Step:
+        return status(500, {"error": {"message": message}})
 
 
 class _Response:
@@ -220,7 +95,7 @@ class _Response:
                 case Gate():
                     self._exchange.wait(step)
                 case Status():
-                    _whole(self._exchange, step)
+                    whole(self._exchange, step)
                     return
                 case _:  # Cut
                     self._exchange.cut()
@@ -253,16 +128,3 @@ class _Response:
             members = {**members, "response": {"id": f"resp_{self._number}", "object": "response", **inner}}
         data = json.dumps({"type": kind, "sequence_number": next(self._sequence), **members})
         self._exchange.chunk(f"event: {kind}\ndata: {data}\n\n".encode())
-
-
-def _whole(exchange: Exchange, step: Status) -> None:
-    headers = {"content-type": "application/json", **step.headers}
-    exchange.answer(step.code, json.dumps(step.body).encode(), headers)
-
-
-def _json(body: bytes) -> dict[str, Any]:
-    try:
-        found: object = json.loads(body)
-    except ValueError:
-        return {}
-    return cast("dict[str, Any]", found) if isinstance(found, dict) else {}

@@ -27,9 +27,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from subagent_testing._http import Gate
-
-JsonObject: TypeAlias = Mapping[str, Any]
-"""JSON as it goes over the wire: an object, and whatever is in it."""
+from subagent_testing._steps import Cut, JsonObject, Status, Usage
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,27 +52,6 @@ class Event:
     type: str
     members: JsonObject
     ends: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Status:
-    """An answer that is no stream."""
-
-    code: int
-    body: JsonObject
-    headers: Mapping[str, str]
-
-
-@dataclass(frozen=True, slots=True)
-class Cut:
-    """The connection ends."""
-
-
-@dataclass(frozen=True, slots=True)
-class Usage:
-    """The figures with which the response ends."""
-
-    figures: JsonObject
 
 
 Step: TypeAlias = Item | Event | Status | Cut | Usage | Gate

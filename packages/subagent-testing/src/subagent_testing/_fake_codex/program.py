@@ -1,90 +1,51 @@
-"""`codex` as an app-server's client sees it: `--version`, `login status`, and `app-server`, which follows a script.
-
-One thread, one loop: it waits for a line of the client, for a word of the test, or for the next moment, and then lets
-every running list of steps go on as far as it can.
-"""
+"""`codex` as an app-server's client sees it: `--version`, `login status`, and `app-server`, which follows a script."""
 # pragma: exclude file (coverage cannot start under -I -S; every line runs in tests/testing/test_fake_codex*.py)
 
 from __future__ import annotations
 
 import json
 import os
-import select
 import signal
 import sys
-import time
 from collections.abc import Mapping
-from typing import Any, NoReturn, cast
+from typing import Any, ClassVar, cast
+
+from subagent_testing._fake.running import Loop, say, started
+from subagent_testing._fake.wire import Test, write_all
 
 from .play import Play
 from .protocol import VERSION, Refused, Server, Unanswered, codex_home
-from .running import Run
-from .wire import Test, Wire, write_all
-
-DEFAULTS: Mapping[str, list[Any]] = {
-    "start": [],
-    "EOF": [{"exit": 0}],
-    "turn/start": ["answer", "turn"],
-    "turn/start on a busy thread": ["answer", "user"],
-    "turn/interrupt": ["answer", "interrupted"],
-}
-"""What happens when a script says nothing about it; a request is answered, a notification taken."""
 
 
-class Fake:
+class Fake(Loop):
     """An app-server at work."""
 
+    defaults: ClassVar[Mapping[str, list[Any]]] = {
+        "start": [],
+        "EOF": [{"exit": 0}],
+        "turn/start": ["answer", "turn"],
+        "turn/start on a busy thread": ["answer", "user"],
+        "turn/interrupt": ["answer", "interrupted"],
+    }
+
     def __init__(self, script: Mapping[str, Any], test: Test) -> None:
-        self.script = script
-        self.test = test
-        self.wire = Wire()
+        super().__init__(script, test)
         self.server = Server(script)
         self.turn_steps: list[Any] = script.get("turn", [{"message": "Hello from the fake."}])
-        self.seen: dict[str, int] = {}
         self.answers: dict[str, Mapping[str, Any]] = {}
         self.asked: dict[str, str] = {}
         self.asks = 0
-        self.runs: list[Run] = []
-        self._unread = b""
-        self._listening = False
 
-    def serve(self, first: str, *, listening: bool) -> NoReturn:
-        """Do what the script has for this, and go on until something ends the process."""
-        self._listening = listening
-        self.happen(first)
-        while True:
-            while sum(run.go_on() for run in self.runs):
-                pass
-            self.runs = [run for run in self.runs if not run.over]
-            moments = [run.at - time.monotonic() for run in self.runs if run.at is not None]
-            inputs: list[Any] = [self.test.socket, *([0] if self._listening else [])]
-            ready = select.select(inputs, [], [], max(0.0, min(moments)) if moments else None)[0]
-            if self.test.socket in ready:
-                self.test.hear()
-            if 0 in ready:
-                self._read()
+    def context(self, request: Mapping[str, Any]) -> Play:
+        """The verbs of a script, for this request."""
+        return Play(self, request)
 
-    def happen(self, what: str, request: Mapping[str, Any] | None = None) -> None:
-        """Start what the script has for the n-th time that this happens; its last list serves for all that follow."""
-        times = self.seen[what] = self.seen.get(what, 0) + 1
-        lists = self.script.get("on", {}).get(what)
-        default = DEFAULTS.get(what, [] if request is None or "id" not in request else ["answer"])
-        steps = default if lists is None else lists[min(times, len(lists)) - 1]
-        run = Run(Play(self, request or {}), steps)
-        self.runs.append(run)
-        run.go_on()
+    def otherwise(self, request: Mapping[str, Any]) -> list[Any]:
+        """A request is answered, a notification taken."""
+        return ["answer"] if "id" in request else []
 
-    def _read(self) -> None:
-        chunk = os.read(0, 1 << 20)
-        *lines, self._unread = (self._unread + chunk).split(b"\n")
-        for line in lines:
-            self._line(line)
-        if not chunk:
-            self._listening = False
-            self.test.tell("EOF")
-            self.happen("EOF")
-
-    def _line(self, line: bytes) -> None:
+    def line(self, line: bytes) -> None:
+        """Take a message, or answer noise as the real one does."""
         try:
             message: Any = json.loads(line)
         except ValueError:
@@ -119,14 +80,8 @@ class Fake:
 
 def main(script_path: str, socket_path: str) -> None:
     """Do what the command line says."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-    with open(script_path, encoding="utf-8") as file:
-        script = json.load(file)
+    script, test = started(script_path, socket_path)
     arguments = sys.argv[1:]
-    test = Test(socket_path)
-    mask = os.umask(0o077)
-    os.umask(mask)
-    test.tell("run", argv=sys.argv, env=dict(os.environ), cwd=os.getcwd(), umask=mask, descriptors=_descriptors(test))
     command = " ".join(arguments)
     if command in script.get("on", {}):
         Fake(script, test).serve(command, listening=False)
@@ -142,22 +97,3 @@ def main(script_path: str, socket_path: str) -> None:
             say(2, "Logged in using an API key - sk-fake***fake", exit_code=0)
         say(2, "Not logged in", exit_code=1)
     say(2, "Error: stdin is not a terminal", exit_code=1)
-
-
-def say(number: int, text: str, *, exit_code: int) -> NoReturn:
-    """The last word."""
-    write_all(number, f"{text}\n".encode())
-    os._exit(exit_code)
-
-
-def _descriptors(test: Test) -> list[int]:
-    """What is open, but for the test's socket."""
-    return [n for n in map(int, os.listdir("/dev/fd")) if n != test.socket.fileno() and _is_open(n)]
-
-
-def _is_open(number: int) -> bool:
-    try:
-        os.fstat(number)
-    except OSError:  # the one that listed the folder
-        return False
-    return True

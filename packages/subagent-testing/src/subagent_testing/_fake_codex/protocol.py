@@ -12,7 +12,9 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from .recorded import RECORDED, fill, new_id
+from subagent_testing._fake.recorded import fill, new_id
+
+from .recorded import RECORDED
 
 VERSION = "0.163.0"
 INVALID_REQUEST, INVALID_PARAMS = -32600, -32602

@@ -6,7 +6,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from .recorded import RECORDED, new_id
+from subagent_testing._fake.recorded import new_id
+
+from .recorded import RECORDED
 from .turn_steps import TurnSteps
 
 Reply = tuple[dict[str, Any], list[tuple[str, Any]]]

@@ -8,8 +8,10 @@ import time
 from collections.abc import Generator
 from typing import Any
 
-from .recorded import RECORDED, new_id
-from .running import Steps, Wait
+from subagent_testing._fake.recorded import new_id
+from subagent_testing._fake.running import Steps, Wait
+
+from .recorded import RECORDED
 from .wire_steps import WireSteps
 
 Item = dict[str, Any]
@@ -82,7 +84,7 @@ class TurnSteps(WireSteps):
         thread = self.thread
         self.do_complete({"status": "interrupted"})
         for run in self.fake.runs:
-            if run.context.thread is thread and run is not self.run:
+            if isinstance(run.context, TurnSteps) and run.context.thread is thread and run is not self.run:
                 run.stop()
 
     def do_work(self, value: Any) -> Steps:

@@ -7,13 +7,12 @@ import json
 from collections.abc import Generator, Mapping
 from typing import Any
 
+from subagent_testing._fake.running import Steps, Wait
+from subagent_testing._fake.wire import dump
+
 from . import answers
 from .recorded import RECORDED
-from .running import Context, Steps, Wait
-from .wire import dump, write_all
-
-STDERR_PIECE = 65536
-"""Bytes of standard error after which others get their turn."""
+from .running import Context
 
 
 class WireSteps(Context):
@@ -22,10 +21,6 @@ class WireSteps(Context):
     def do_notify(self, value: Any) -> None:
         """A notification: {"method", "params"}."""
         self.wire.notify(value["method"], self.filled(value.get("params", {})))
-
-    def do_send(self, message: Any) -> None:
-        """A message as it is: a response with a foreign id, say."""
-        self.wire.send(self.filled(message))
 
     def do_burst(self, value: Any) -> None:
         """So many notifications at once: {"count", "method", "params"}."""
@@ -64,29 +59,3 @@ class WireSteps(Context):
         """The thread's status."""
         status = {"type": kind, **members}
         self.wire.notify("thread/status/changed", {"threadId": self.place["threadId"], "status": status})
-
-    def do_raw(self, value: Any) -> None:
-        """Bytes: a text, or {"text" or "hex", "times", "cuts"}, cut into writes at these offsets."""
-        how: dict[str, Any] = {"text": value} if isinstance(value, str) else value
-        data = bytes.fromhex(how["hex"]) if "hex" in how else how["text"].encode()
-        self.wire.write(data * int(how.get("times", 1)), how.get("cuts", ()))
-
-    def do_wire(self, value: Any) -> None:
-        """How lines are written from now on: {"end", "chunk", "gap"}; what is not named is as at first."""
-        self.wire.end = value.get("end", "\n").encode()
-        self.wire.chunk = int(value.get("chunk", 0))
-        self.wire.gap = float(value.get("gap", 0))
-
-    def do_mute(self, value: Any) -> None:
-        """Nothing is said any more, whatever is asked."""
-        self.wire.mute = True
-
-    def do_stderr(self, value: Any) -> Steps:
-        """A text; or {"text", "times"}, for ever when `times` is null."""
-        how: dict[str, Any] = {"text": value} if isinstance(value, str) else value
-        text, times = how["text"].encode(), how.get("times", 1)
-        piece = max(1, STDERR_PIECE // len(text))
-        while times is None or times > 0:
-            write_all(2, text * (piece if times is None else min(piece, times)))
-            times = None if times is None else times - piece
-            yield Wait(lambda: True)

@@ -2,7 +2,7 @@
 
 Every line goes out in writes of its own; nothing is buffered.
 """
-# pragma: exclude file (coverage cannot start under -I -S; every line runs in tests/testing/test_fake_codex*.py)
+# pragma: exclude file (coverage cannot start under -I -S; every line runs in tests/testing/test_fake_*.py)
 
 from __future__ import annotations
 
