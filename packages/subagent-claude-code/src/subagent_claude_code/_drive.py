@@ -1,0 +1,250 @@
+"""One task on one `claude`, from its start to its end."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from datetime import datetime
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final, cast
+
+import anyio
+import anyio.abc
+from anyio import to_thread
+
+from subagent_claude_code._answers import Answers
+from subagent_claude_code._argv import arguments, settings
+from subagent_claude_code._binary import Binary
+from subagent_claude_code._environment import engine_env, write_env_file
+from subagent_claude_code._failures import exit_words
+from subagent_claude_code._home import Home
+from subagent_claude_code._turn import Turn
+from subagent_claude_code._wire import Wire
+from subagent_process import (
+    Ladder,
+    LineTooLong,
+    OwnedProcess,
+    ProcessLost,
+    ShutdownReport,
+    StderrTail,
+    open_process,
+    tool_env,
+)
+from subagents import Evidence, Failure, FailureKind, Link, Result, StartError, Task
+
+if TYPE_CHECKING:
+    from claude_agent_sdk import ClaudeSDKClient, PermissionResultAllow, PermissionResultDeny, Transport
+
+    from subagent_claude_code.options import ClaudeCodeOptions
+
+_SDK_VERSION: Final = "0.2.189"  # that this speaks as
+_LAST_WORDS: Final = 0.5  # s for the exit status and the end of stderr, once the process has stopped speaking
+_ON_ITS_WAY: Final = 1.0  # s after which a message that was sent into an idle engine has begun a turn
+_DISCONNECT: Final = 1.0  # s for the SDK's own tasks to end
+
+
+class Drive:
+    """The parts of one run, and the order in which they are used."""
+
+    def __init__(
+        self, task: Task, link: Link, options: ClaudeCodeOptions, key: str | None, binary: Binary, home: Home
+    ) -> None:
+        assert isinstance(task.cwd, str)
+        self._task, self._cwd, self._link = task, task.cwd, link
+        self._options, self._key, self._binary, self._home = options, key, binary, home
+        self._accepted, self._over = anyio.Event(), anyio.Event()
+        self._turn_ended = anyio.Event()  # one of its turns, since this was last made anew
+        self._turn = Turn(
+            link.emit,
+            accepted=self._accept,
+            ended=lambda: self._turn_ended.set(),
+            over=self._over.set,
+            asked_tools=task.tools or (),
+        )
+        self._gave_up: Failure | None = None
+        self._asked = False  # the prompt went out
+        self._client: ClaudeSDKClient | None = None
+
+    async def run(self) -> None:
+        """Start, work, end; nothing is left afterwards."""
+        options, home = self._options, self._home
+        env = engine_env(options, home, self._key, _SDK_VERSION)
+        tools = await tool_env(self._cwd, home.private, real=options.tool_home == "real")
+        write_env_file(home.own / "tools.sh", env, None if home.config is None else tools.variables)
+        self._answers = Answers(
+            self._link, mode=options.permission_mode, roots=(self._cwd, *map(str, tools.writable)),
+            max_refusals=options.max_refusals, give_up=self._give_up,
+        )  # fmt: skip
+        instructions = None
+        if self._task.instructions is not None:
+            instructions = home.own / "instructions.md"
+            instructions.write_text(self._task.instructions, encoding="utf-8")
+        argv = [str(self._binary.path), *arguments(settings(options, self._task, instructions))]
+        ladder = Ladder(eof=options.eof_grace, term=options.term_grace)
+        process = await open_process(argv, env=env, cwd=self._cwd, ladder=ladder, home=home.private)
+        try:
+            async with process:
+                await self._speak(process)
+        finally:
+            self._link.report(process.report or ShutdownReport())
+
+    async def _speak(self, process: OwnedProcess) -> None:
+        self._process, self._stderr = process, StderrTail(process.stderr)
+        self._wire = Wire(process, told=self._turn.told, ended=self._ended)
+        async with anyio.create_task_group() as tasks:
+            drained = anyio.CancelScope(shield=True)  # the polite end of a cancelled run still needs it
+
+            async def drain() -> None:
+                with drained:
+                    await self._stderr.run()
+
+            tasks.start_soon(drain)
+            try:
+                await self._work(tasks)
+            finally:
+                with anyio.CancelScope(shield=True):
+                    with anyio.move_on_after(self._options.interrupt_grace):
+                        await self._stop()
+                    with anyio.move_on_after(_DISCONNECT):
+                        await self._disconnect()
+                drained.cancel()
+                tasks.cancel_scope.cancel()
+
+    async def _work(self, tasks: anyio.abc.TaskGroup) -> None:
+        sdk = await to_thread.run_sync(import_module, "claude_agent_sdk", abandon_on_cancel=True)
+        self._allow, self._deny = sdk.PermissionResultAllow, sdk.PermissionResultDeny
+        # What is written goes as it is: neither `@/etc/hostname` nor `/clear` in a prompt is an order.
+        options = sdk.ClaudeAgentOptions(can_use_tool=self._can_use_tool, verbatim_prompts=True)
+        client: ClaudeSDKClient = sdk.ClaudeSDKClient(options, transport=cast("Transport", self._wire))
+        self._client = client
+        await self._before("the handshake", client.connect)
+        self._asked = True
+        await self._before("the task", lambda: client.query(self._task.prompt))
+        await self._before("the task", self._accepted.wait)
+        if not self._accepted.is_set():
+            raise StartError(await self._refusal())
+        tasks.start_soon(self._send, client)
+        await self._over.wait()
+        self._link.finish(await self._verdict())
+
+    async def _before(self, what: str, body: Callable[[], Awaitable[object]]) -> None:
+        """One step before the task is accepted; it ends when nothing more will come."""
+        broken: Exception | None = None
+        with anyio.move_on_after(self._options.ready_timeout) as patience:
+            async with anyio.create_task_group() as tasks:
+
+                async def watch() -> None:
+                    await self._over.wait()
+                    tasks.cancel_scope.cancel()
+
+                tasks.start_soon(watch)
+                try:
+                    await body()
+                except Exception as error:  # noqa: BLE001  # the SDK raises bare ones
+                    broken = error
+                tasks.cancel_scope.cancel()
+        if patience.cancelled_caught:
+            reason = f"claude did not take {what} in {self._options.ready_timeout:g} s; ready_timeout is the bound"
+            raise StartError(Failure("timeout", "start", reason, retryable=True))
+        if self._over.is_set() and not self._accepted.is_set():
+            raise StartError(await self._refusal()) from broken
+        if broken is not None:
+            raise StartError(Failure("protocol", "start", f"the SDK could not pass {what} on: {broken}")) from broken
+
+    async def _send(self, client: ClaudeSDKClient) -> None:
+        async with anyio.create_task_group() as tasks:
+            async for text in self._link.inbox:
+                self._turn.sent()
+                await client.query(text)
+                tasks.start_soon(self._settle)
+
+    async def _settle(self) -> None:
+        """A message that came into an engine which had just become idle may begin no turn: it is not waited for."""
+        heard = -1
+        while self._turn.pending and not self._turn.over:
+            await anyio.sleep(_ON_ITS_WAY)
+            if self._turn.resting and self._turn.heard == heard:
+                self._link.note("a message did not get a turn of its own")
+                self._turn.finish()
+            heard = self._turn.heard
+
+    async def _can_use_tool(
+        self, tool: str, given: dict[str, Any], context: object
+    ) -> PermissionResultAllow | PermissionResultDeny:
+        answer = await self._answers.decide(tool, given, context)
+        return self._allow() if answer.allowed else self._deny(message=answer.reason)
+
+    # -- the end -------------------------------------------------------------------------------------------------------
+
+    async def _stop(self) -> None:
+        """Interrupt what still runs, so that the engine ends its commands; bounded by the caller."""
+        if self._client is None or not self._asked or self._process.returncode is not None:
+            return
+        if self._turn.over and self._gave_up is None:
+            return
+        self._turn_ended = anyio.Event()
+        with suppress(Exception):  # the ladder does the rest
+            await self._client.interrupt()
+            await self._turn_ended.wait()
+
+    async def _disconnect(self) -> None:
+        if self._client is not None:
+            with suppress(Exception):
+                await self._client.disconnect()
+
+    def _ended(self, error: LineTooLong | None) -> None:
+        if error is not None:
+            reason = (
+                f"claude wrote a line of {error.size:,} bytes, and {error.limit:,} are the limit. To do: ask for less"
+                " at once, in the prompt."
+            )
+            self._gave_up = self._gave_up or Failure("protocol", self._stage, reason)
+        self._turn.finish()
+        self._turn_ended.set()
+
+    def _accept(self) -> None:
+        self._accepted.set()
+        self._link.ready(session=self._turn.session, model=self._turn.model)
+
+    def _give_up(self, failure: Failure) -> None:
+        self._gave_up = self._gave_up or failure
+        self._over.set()
+
+    @property
+    def _stage(self) -> str:
+        return "run" if self._accepted.is_set() else "start"
+
+    async def _verdict(self) -> Result:
+        turn = self._turn
+        if self._gave_up is None and turn.results:
+            return turn.outcome(_now())
+        failure = self._gave_up or await self._exit("exit")
+        return Result.error(
+            failure, usage=turn.usage, cost_usd=turn.cost, session=turn.session, model=turn.model, evidence=Evidence()
+        )
+
+    async def _refusal(self) -> Failure:
+        """Why the task was not accepted."""
+        if self._gave_up is None and self._turn.results:
+            failure = self._turn.ending(_now()).failure
+            if failure is not None:
+                return Failure(
+                    failure.kind, "start", failure.message, failure.retryable, failure.retry_at, failure.http_status
+                )
+        return self._gave_up or await self._exit("launch")
+
+    async def _exit(self, kind: FailureKind) -> Failure:
+        """The failure of a process that has stopped speaking."""
+        code: int | None = None
+        with anyio.move_on_after(_LAST_WORDS), suppress(ProcessLost):
+            code = await self._process.wait()
+        when = "before its result" if self._stage == "run" else "before it took the task"
+        said = self._stderr.text.strip()
+        words = f"; its last words:\n{said[-2000:]}" if said else ""
+        if noise := "\n".join(self._wire.noise):
+            words += f"; what it wrote that is no message:\n{noise[-1000:]}"
+        return Failure(kind, self._stage, f"claude {exit_words(code)} {when}{words}", exit_code=code)
+
+
+def _now() -> datetime:
+    return datetime.now().astimezone()

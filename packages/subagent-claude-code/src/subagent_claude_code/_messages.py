@@ -1,0 +1,60 @@
+"""Reading values out of messages of which nothing is certain.
+
+No models here: a model refuses a whole message for one field of another type, and what is left of it is what a
+follower wants to see. A field that is missing or of the wrong type is empty, and nothing raises.
+"""
+
+from __future__ import annotations
+
+from typing import Final, TypeAlias, cast
+
+JsonObject: TypeAlias = dict[str, object]
+
+_OUTPUT: Final = 4096  # bytes of an output that are kept: its end
+_TITLE: Final = 160
+_BIG: Final = 1 << 63
+_LOOKED_AT: Final = 4096  # characters of a text of which one line is made
+
+
+def text_in(table: JsonObject, name: str) -> str:
+    """The text of that name, or an empty one."""
+    value = table.get(name)
+    return value if isinstance(value, str) else ""
+
+
+def number_in(table: JsonObject, name: str) -> int | None:
+    """The integer of that name, of at most 64 bits; a boolean is none."""
+    value = table.get(name)
+    return value if type(value) is int and -_BIG <= value < _BIG else None
+
+
+def object_in(table: JsonObject, name: str) -> JsonObject:
+    """The object of that name, or an empty one."""
+    value = table.get(name)
+    return cast("JsonObject", value) if isinstance(value, dict) else {}
+
+
+def objects_in(table: JsonObject, name: str) -> list[JsonObject]:
+    """The objects in the array of that name; whatever else is in it is left out."""
+    value = table.get(name)
+    entries = cast("list[object]", value) if isinstance(value, list) else []
+    return [cast("JsonObject", entry) for entry in entries if isinstance(entry, dict)]
+
+
+def texts_in(table: JsonObject, name: str) -> list[str]:
+    """The texts in the array of that name; whatever else is in it is left out."""
+    value = table.get(name)
+    entries = cast("list[object]", value) if isinstance(value, list) else []
+    return [entry for entry in entries if isinstance(entry, str)]
+
+
+def one_line(text: str) -> str:
+    """The text as one line for a person, cut at 160 characters."""
+    line = " ".join(text[:_LOOKED_AT].split())
+    return line if len(line) <= _TITLE else line[: _TITLE - 1] + "…"
+
+
+def tail(text: str) -> str:
+    """The end of a text, at most 4,096 bytes of UTF-8, cut at a character."""
+    data = text[-_OUTPUT:].encode("utf-8", "replace")
+    return data[-_OUTPUT:].decode("utf-8", "ignore")

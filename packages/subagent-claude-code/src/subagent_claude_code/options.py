@@ -1,0 +1,158 @@
+"""What a `ClaudeCode` can be told: one frozen model, from which names, defaults, errors and help come."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Annotated, Literal, TypeAlias, TypedDict
+from urllib.parse import urlsplit
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, field_validator, model_validator
+
+PermissionMode: TypeAlias = Literal["default", "acceptEdits", "plan", "dontAsk", "bypassPermissions"]
+Effort: TypeAlias = Literal["low", "medium", "high", "xhigh", "max"]
+HomeKind: TypeAlias = Literal["isolated", "inherit"]
+
+_PLAIN_MODEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@+\[\]-]{0,127}")
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_RULE = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,127}(\([^\r\n\0]{1,1000}\))?")
+
+
+def _absolute(value: object) -> object:
+    """A pinned home as an absolute path: the child has another working folder."""
+    if isinstance(value, Path) or (isinstance(value, str) and value not in ("isolated", "inherit")):
+        if not str(value).strip() or "\0" in str(value):
+            raise ValueError("a path is not empty and holds no null character")
+        return Path(value).expanduser().absolute()
+    return value
+
+
+_Folder = Annotated[Path, BeforeValidator(_absolute)]
+_Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+_Limit = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+
+class ClaudeCodeOptions(BaseModel):
+    """The options of `ClaudeCode`. Every time is in seconds, as a float."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+    model: str | None = Field(default=None, description="the model, or an alias (sonnet, opus); else Claude Code's own")
+    effort: Effort | None = Field(default=None, description="how hard to think, as Claude Code names it")
+    permission_mode: PermissionMode = Field(
+        default="default", description="when Claude Code asks before it acts; the answer is the run's permission"
+    )
+    allowed_tools: tuple[str, ...] = Field(
+        default=(),
+        description="rules of what runs without asking, as `Bash(git status)`; a tool's bare name has no bounds",
+    )
+    disallowed_tools: tuple[str, ...] = Field(default=(), description="rules of what never runs")
+    home: Annotated[HomeKind | Path, BeforeValidator(_absolute)] = Field(
+        default="isolated",
+        description="isolated: a private one for each run; inherit: your own sign-in and settings; a path: that"
+        " CLAUDE_CONFIG_DIR, made if missing, used by one run at a time, never removed",
+    )
+    tool_home: Literal["private", "real"] = Field(
+        default="private",
+        description="HOME of the commands of a task; real shows them everything in yours, tokens in its files included",
+    )
+    api_key: SecretStr | None = Field(default=None, description="an API key; commands of the task do not get it")
+    api_key_env: str | None = Field(default=None, description="the variable of this process that holds the API key")
+    base_url: str | None = Field(default=None, description="a Messages API of your own instead of Anthropic's")
+    executable: _Folder | None = Field(
+        default=None, description="the claude to run; else the one bundled with the SDK, else that on PATH"
+    )
+    max_refusals: int = Field(
+        default=8, ge=1, description="after so many refused requests a run fails with kind policy"
+    )
+    max_retries: int = Field(default=2, ge=0, le=100, description="how often the engine repeats a failed request")
+    ready_timeout: _Limit = Field(default=30.0, description="for each step of the engine before the task is accepted")
+    interrupt_grace: _Seconds = Field(
+        default=2.0, description="for the engine to interrupt the turn and end its commands"
+    )
+    eof_grace: _Seconds = Field(default=1.0, description="from the end of its input to SIGTERM")
+    term_grace: _Seconds = Field(default=3.0, description="from SIGTERM, on which it ends its commands, to SIGKILL")
+
+    @field_validator("model")
+    @classmethod
+    def _plain(cls, value: str | None) -> str | None:
+        if value is not None:
+            check_model(value)
+        return value
+
+    @field_validator("allowed_tools", "disallowed_tools")
+    @classmethod
+    def _rules(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for rule in value:
+            if not _RULE.fullmatch(rule):
+                raise ValueError(f"{rule[:80]!r} is no rule: a tool's name, or a name and a pattern, as `Bash(git *)`")
+        return value
+
+    @field_validator("base_url")
+    @classmethod
+    def _url(cls, value: str | None) -> str | None:
+        if value is None:
+            return None
+        parts = urlsplit(value)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise ValueError("base_url is http://… or https://… with a host")
+        if parts.username or parts.password or parts.query or parts.fragment:
+            raise ValueError("base_url holds no user, password, query or fragment: give the key as api_key")
+        return value.rstrip("/")
+
+    @field_validator("api_key_env")
+    @classmethod
+    def _variable(cls, value: str | None) -> str | None:
+        if value is not None and not _NAME.fullmatch(value):
+            raise ValueError("api_key_env is the name of a variable, not a key")
+        return value
+
+    @field_validator("api_key")
+    @classmethod
+    def _key(cls, value: SecretStr | None) -> SecretStr | None:
+        if value is not None and not re.fullmatch(r"[\x21-\x7e]+", value.get_secret_value()):
+            raise ValueError("an API key is printable ASCII without blanks")
+        return value
+
+    @model_validator(mode="after")
+    def _together(self) -> ClaudeCodeOptions:
+        if self.api_key is not None and self.api_key_env is not None:
+            raise ValueError("give api_key or api_key_env, not both")
+        if self.base_url is not None and self.home == "inherit":
+            raise ValueError("base_url does not go with home='inherit': your own sign-in would be sent to that address")
+        return self
+
+
+def check_model(value: str) -> None:
+    """Refuse what is no plain name of a model.
+
+    Raises:
+        ValueError: it is not.
+    """
+    if not _PLAIN_MODEL.fullmatch(value):
+        raise ValueError(
+            f"{value[:80]!r} is no plain name: letters, digits and . _ : / @ + - [ ] are allowed, at most 128"
+            " characters, a letter or digit first"
+        )
+
+
+class ClaudeCodeFields(TypedDict, total=False):
+    """The options as keywords of `ClaudeCode`, for type checkers; `ClaudeCodeOptions` says what they mean."""
+
+    model: str | None
+    effort: Effort | None
+    permission_mode: PermissionMode
+    allowed_tools: tuple[str, ...]
+    disallowed_tools: tuple[str, ...]
+    home: HomeKind | str | Path
+    tool_home: Literal["private", "real"]
+    api_key: str | SecretStr | None
+    api_key_env: str | None
+    base_url: str | None
+    executable: str | Path | None
+    max_refusals: int
+    max_retries: int
+    ready_timeout: float
+    interrupt_grace: float
+    eof_grace: float
+    term_grace: float

@@ -1,0 +1,118 @@
+"""`ClaudeCode`: Claude Code, through the official SDK, as a provider of subagents.
+
+A run is: a home, one `claude` that we own, the SDK's client over a transport of ours, one task. The engine has accepted
+the work with `system/init`; everything before that fails as a `StartError`. The `result` message is the verdict, once
+the engine owes no further turn; without one the exit of the process is an `error`. Ending the process comes after the
+verdict and cannot change it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import uuid
+from typing import ClassVar, Final, Unpack, get_args
+
+from pydantic import BaseModel
+
+from subagent_claude_code.options import ClaudeCodeFields, ClaudeCodeOptions, Effort, check_model
+from subagent_process import child_env, remember
+from subagents import Failure, Link, Probe, Provider, StartError, Task, TaskError
+
+_SCHEMA_BYTES: Final = 100_000  # it is an argument of the program, and Linux takes 131,072 bytes of one
+_TOOL: Final = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}")
+
+
+class ClaudeCode(Provider):
+    """Claude Code in a process of its own.
+
+        ClaudeCode(home="inherit", permission_mode="acceptEdits")
+
+    Capabilities: `model`, `effort`, `instructions`, `output_schema`, `tools`, `max_turns`, `budget`, `send` (a further
+    message, taken when the turn allows), and `resume` where the home lasts.
+
+    Attributes:
+        options: what it was told.
+    """
+
+    options_type: ClassVar[type[BaseModel] | None] = ClaudeCodeOptions
+
+    def __init__(self, name: str = "claude-code", **options: Unpack[ClaudeCodeFields]) -> None:
+        """Configure; nothing starts, and no file is touched.
+
+        Args:
+            name: of this instance, kebab-case.
+            options: fields of `ClaudeCodeOptions`.
+
+        Raises:
+            pydantic.ValidationError: an option is unknown or wrong.
+        """
+        self.name = name
+        self.options = ClaudeCodeOptions.model_validate(options)
+        lasting = {"resume"} if self.options.home != "isolated" else set[str]()
+        self.capabilities = frozenset(
+            {"model", "effort", "instructions", "output_schema", "tools", "max_turns", "budget", "send"} | lasting
+        )
+
+    def check(self, task: Task) -> None:
+        """Refuse what Claude Code does not take: see `Provider.check`."""
+        if self.options.permission_mode == "bypassPermissions" and os.geteuid() == 0:
+            raise TaskError(
+                "Claude Code refuses bypassPermissions for root: run as another user, or take acceptEdits"
+                " and permission='allow'"
+            )
+        try:
+            check_model(task.model or "none")
+        except ValueError as error:
+            raise TaskError(f"model {error}") from None
+        if task.effort is not None and task.effort not in get_args(Effort):
+            raise TaskError(f"effort {task.effort!r} is none of {', '.join(get_args(Effort))}")
+        for tool in task.tools or ():
+            if not _TOOL.fullmatch(tool):
+                raise TaskError(f"{tool[:80]!r} is no name of a tool of Claude Code, as Read or Bash")
+        if task.output_schema is not None and len(json.dumps(task.output_schema)) > _SCHEMA_BYTES:
+            raise TaskError(
+                f"output_schema is longer than {_SCHEMA_BYTES:,} bytes, and Claude Code takes no longer one"
+            )
+        if task.resume is not None and not _is_uuid(task.resume):
+            raise TaskError(f"resume is the session of an earlier run, a UUID, not {task.resume[:80]!r}")
+
+    async def drive(self, task: Task, link: Link) -> None:
+        """Do one task. See the module for what counts when."""
+        from subagent_claude_code._binary import SIGN_IN, locate
+        from subagent_claude_code._drive import Drive
+        from subagent_claude_code._home import open_home
+
+        options, key = self.options, self._key()
+        if key is not None:
+            remember([key])  # a model server may repeat it, and not every key has a shape that is known
+        binary = await locate(options)
+        if options.home == "isolated" and key is None and options.base_url is None:
+            raise StartError(Failure("auth", "start", SIGN_IN))
+        async with open_home(options, link) as home:
+            await Drive(task, link, options, key, binary, home).run()
+
+    async def _probe(self) -> Probe:
+        from subagent_claude_code._binary import probe
+
+        return await probe(self.options)
+
+    def _key(self) -> str | None:
+        options = self.options
+        if options.api_key is not None:
+            return options.api_key.get_secret_value()
+        if options.api_key_env is None:
+            return None
+        found = child_env(passing=(options.api_key_env,)).get(options.api_key_env)
+        if not found:
+            reason = f"the variable {options.api_key_env}, which api_key_env names, is not set"
+            raise StartError(Failure("auth", "start", reason))
+        return found
+
+
+def _is_uuid(text: str) -> bool:
+    try:
+        return str(uuid.UUID(text)) == text.lower()
+    except ValueError:
+        return False
