@@ -22,7 +22,7 @@ async def test_a_home_of_ours_shows_the_engine_nothing_of_the_persons(monkeypatc
         home = Home(private.path("claude"), private)
         found = engine_env(ClaudeCodeOptions(base_url="http://127.0.0.1:1", max_retries=7), home, "sk-x", "1")
         alone = engine_env(ClaudeCodeOptions(base_url="http://127.0.0.1:1"), home, None, "1")
-        none = engine_env(ClaudeCodeOptions(home="/x"), home, None, "1")
+        none = engine_env(ClaudeCodeOptions(home=Path("/x")), home, None, "1")
     assert "canary" not in found.values()
     assert found["HOME"] == str(private.root / "home")
     assert found["CLAUDE_CONFIG_DIR"] == str(private.root / "claude")

@@ -42,19 +42,19 @@ def test_it_has_every_method_of_the_sdks_transport_and_in_the_same_form() -> Non
 
 
 async def test_the_sdk_gets_the_control_protocol_and_we_the_rest() -> None:
-    control = [
+    control: list[dict[str, Any]] = [
         {"type": "control_request", "request_id": "1", "request": {"subtype": "can_use_tool"}},
         {"type": "control_response", "response": {"request_id": "2"}},
         {"type": "control_cancel_request", "request_id": "3"},
     ]
-    broken = [
+    broken: list[dict[str, Any]] = [
         {"type": "control_request", "request_id": "1"},
         {"type": "control_request", "request": {"subtype": "x"}},
         {"type": "control_request", "request_id": "1", "request": {}},
         {"type": "control_response"},
         {"type": "control_cancel_request"},
     ]
-    ours = [{"type": "result"}, {"type": 7}, {"no": "type"}]
+    ours: list[dict[str, Any]] = [{"type": "result"}, {"type": 7}, {"no": "type"}]
     heard = Heard()
     with anyio.fail_after(20):
         async with await program(ECHO) as process:

@@ -84,8 +84,8 @@ def results(api: ScriptedMessages) -> list[str]:
     found: dict[str, str] = {}
     for request in api.requests:
         for message in request.body.get("messages", ()):
-            content = message["content"]
-            for block in content if isinstance(content, list) else ():
+            content: Any = message["content"]
+            for block in () if isinstance(content, str) else content:
                 if block.get("type") == "tool_result":
                     found[block["tool_use_id"]] = str(block["content"])
     return list(found.values())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from claude_kit import Told, against, bash, kinds, names, results, told, write
@@ -26,7 +27,7 @@ async def tried(work: Path, mode: PermissionMode, permission: Permission) -> Tol
         return await told(against(api, permission_mode=mode), "work", work, permission=permission)
 
 
-def granted(request: PermissionRequest) -> str:
+def granted(_: PermissionRequest) -> Literal["allow"]:
     return "allow"
 
 
