@@ -51,6 +51,7 @@ def test_the_keywords_are_the_fields() -> None:
 
 def test_a_trailing_slash_of_an_address_is_dropped() -> None:
     assert ClaudeCodeOptions(base_url="http://127.0.0.1:1/").base_url == "http://127.0.0.1:1"
+    assert ClaudeCodeOptions(model=None, base_url=None).base_url is None
 
 
 @pytest.mark.parametrize(
@@ -99,6 +100,15 @@ def test_neither_the_package_nor_a_provider_imports_the_sdk() -> None:
 
 def test_the_registry_makes_it_by_its_name() -> None:
     assert isinstance(subagents.create("claude-code"), ClaudeCode)
+
+
+@pytest.mark.anyio
+async def test_without_a_sign_in_nothing_starts(tmp_path: Path) -> None:
+    pytest.importorskip("claude_agent_sdk")
+    with pytest.raises(StartError) as caught:
+        async with ClaudeCode().start("x", cwd=tmp_path):
+            pass  # pragma: no cover
+    assert caught.value.failure.kind == "auth"
 
 
 @pytest.mark.anyio

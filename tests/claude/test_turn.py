@@ -144,7 +144,7 @@ def test_streamed_text_is_told_once() -> None:
 
 
 def test_what_was_not_streamed_is_told_whole() -> None:
-    blocks = ({"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "Hi"}, {"type": "image"})
+    blocks = ({"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "Hi"}, {"type": "image", "image": "x"})
     assert Watched(assistant(*blocks)).events == [ThoughtEvent("hm", "msg"), TextEvent("Hi", "msg")]
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
 
@@ -22,8 +21,8 @@ asyncio_alone = pytest.mark.parametrize("anyio_backend", ["asyncio"])
 
 
 @pytest.fixture
-def baited(work: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Everything that the engine could read, each with a canary; `ran` holds a file for each program that was started."""
+def baited(work: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """What the engine could read, each with a canary; the folder holds a file for each program that was started."""
     home, ran = tmp_path / "person", tmp_path / "ran"
     ran.mkdir()
     monkeypatch.setenv("HOME", str(home))
@@ -56,7 +55,7 @@ def baited(work: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Itera
     for path, text in files.items():
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
-    yield ran
+    return ran
 
 
 @asyncio_alone

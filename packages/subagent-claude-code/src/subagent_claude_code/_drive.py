@@ -121,8 +121,6 @@ class Drive:
         self._asked = True
         await self._before("the task", lambda: client.query(self._task.prompt))
         await self._before("the task", self._accepted.wait)
-        if not self._accepted.is_set():
-            raise StartError(await self._refusal())
         tasks.start_soon(self._send, client)
         await self._over.wait()
         self._link.finish(await self._verdict())
@@ -164,8 +162,7 @@ class Drive:
         while self._turn.pending and not self._turn.over:
             await anyio.sleep(_ON_ITS_WAY)
             if self._turn.resting and self._turn.heard == heard:
-                self._link.note("a message did not get a turn of its own")
-                self._turn.finish()
+                self._turn.finish("a message did not get a turn of its own")
             heard = self._turn.heard
 
     async def _can_use_tool(

@@ -67,6 +67,7 @@ class Turn:
         self._streamed: set[str] = set()
         self._steps: dict[str, ToolEvent] = {}
         self._denied: set[str] = set()
+        self._notes: tuple[str, ...] = ()
         self._unknown: set[str] = set()
 
     @property
@@ -100,8 +101,10 @@ class Turn:
         """A message of ours has had no turn yet."""
         return self.results < self._sent
 
-    def finish(self) -> None:
-        """Nothing more comes."""
+    def finish(self, note: str = "") -> None:
+        """Nothing more comes; `note` is for the evidence."""
+        if note:
+            self._notes += (note,)
         if not self.over:
             self.over = True
             self._tell_over()
@@ -130,7 +133,7 @@ class Turn:
         failed = result.get("is_error") is True
         reason = text_in(result, "terminal_reason")
         refused = len(self._denied)
-        notes = (f"{refused} step{'' if refused == 1 else 's'} refused",) if refused else ()
+        refusals = (f"{refused} step{'' if refused == 1 else 's'} refused",) if refused else ()
         return Result(
             ending.stop,
             "" if failed else text_in(result, "result"),  # of an error it is the engine's words, and no answer
@@ -140,7 +143,9 @@ class Turn:
             self.cost,
             self.session,
             self.model,
-            evidence=Evidence(terminal=f"result/{text_in(result, 'subtype')} {reason}".rstrip(), notes=notes),
+            evidence=Evidence(
+                terminal=f"result/{text_in(result, 'subtype')} {reason}".rstrip(), notes=(*refusals, *self._notes)
+            ),
         )
 
     def ending(self, now: datetime) -> Ending:
