@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shlex
 import signal
+import subprocess
+import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import anyio
 import pytest
-from claude_kit import against, bash
+from claude_kit import KEY, against, bash
 
 from subagent_testing import Family, ScriptedMessages, messages
 from subagents import Run
@@ -87,3 +90,47 @@ async def test_a_model_that_is_silent_is_cancelled_promptly(work: Path) -> None:
     assert result.stop_reason == "aborted"
     assert result.evidence.process is not None
     assert result.evidence.process.clean
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+@pytest.mark.parametrize("times", [2, 5])
+async def test_a_task_that_is_cancelled_again_and_again_leaves_nobody(work: Path, times: int) -> None:
+    async with Family(deaf_leader=True) as family:
+        with ScriptedMessages([[bash(shlex.join(family.argv))], "done"]) as api, anyio.fail_after(60):
+
+            async def body() -> None:
+                async with against(api).start("x", cwd=work, permission="allow"):
+                    await asyncio.sleep(60)
+
+            task = asyncio.get_running_loop().create_task(body())
+            await family.grow()
+            for _ in range(times):
+                task.cancel()
+                await asyncio.sleep(0)
+            await asyncio.wait([task])
+            assert await family.survivors() == ()
+
+
+HARNESS = """
+import json, sys, anyio
+from subagent_claude_code import ClaudeCode
+
+async def main():
+    async with ClaudeCode(base_url=sys.argv[1], api_key=sys.argv[2]).start("x", cwd=sys.argv[3], permission="allow"):
+        await anyio.sleep_forever()
+
+anyio.run(main)
+"""
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_a_harness_that_is_killed_leaves_nobody(work: Path) -> None:
+    async with Family(deaf_leader=True) as family:
+        with ScriptedMessages([[bash(shlex.join(family.argv))], "done"]) as api, anyio.fail_after(60):
+            argv = [sys.executable, "-c", HARNESS, api.base_url, KEY, str(work)]
+            with subprocess.Popen(argv) as harness:  # noqa: ASYNC220
+                try:
+                    await family.grow()
+                finally:
+                    harness.kill()
+            assert await family.survivors(within=20) == ()
