@@ -80,7 +80,9 @@ async def test_output_that_was_closed_while_the_process_lives_is_said_and_ends_i
     program = "import os, time; os.close(1); os.write(2, b'I am still here\\n'); time.sleep(600)"
     fake_program = tmp_path / "codex"
     with FakeCodex() as fake:
-        text = fake.executable.read_text().replace("from _fake_codex.program import main\n", f"{program}\n")
+        text = fake.executable.read_text().replace(
+            "from subagent_testing._fake_codex.program import main\n", f"{program}\n"
+        )
         fake_program.write_text(text)
         fake_program.chmod(0o700)
         failure = await refused(fake, tmp_path, executable=fake_program, **SHORT)
@@ -205,7 +207,7 @@ async def test_standard_error_that_is_no_text_is_shown_as_far_as_it_is_one(tmp_p
     odd = "for i in b'\\xff\\xfe \\x80 ' + '한글 ≤ 🧪'.encode() + b' end\\n': os.write(2, bytes([i]))"
     program = tmp_path / "codex"
     with FakeCodex() as fake:
-        start = "from _fake_codex.program import main\n"
+        start = "from subagent_testing._fake_codex.program import main\n"
         program.write_text(fake.executable.read_text().replace(start, f"import os\n{odd}\nos._exit(5)\n"))
         program.chmod(0o700)
         failure = await refused(fake, tmp_path, executable=program, **SHORT)

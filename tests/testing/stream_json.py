@@ -7,7 +7,7 @@ import queue
 import subprocess
 import threading
 from collections.abc import Callable, Generator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -123,6 +123,10 @@ class Client:
         self.user(text)
         return answer["response"]
 
+    def said(self) -> str:
+        """All that it says until it ends, as text."""
+        return b"".join(iter(lambda: self._lines.get(timeout=BOUND), b"")).decode()
+
     def rest(self) -> list[Json]:
         """All that it says until it ends."""
         self.heard += [json.loads(line) for line in iter(lambda: self._lines.get(timeout=BOUND), b"")]
@@ -140,6 +144,7 @@ class Client:
             self.process.kill()  # nothing when it has ended
             self.process.wait(BOUND)
             self._reader.join(BOUND)
+            assert not self._reader.is_alive(), "somebody it left behind holds its standard output"
             self.process.stdout.close()
 
 
@@ -153,10 +158,14 @@ def kind_of(message: Json) -> str:
 
 
 @contextmanager
-def talking(executable: Path, folder: Path, *arguments: str, env: Mapping[str, str]) -> Generator[Client]:
-    """A `claude` in this folder, and its end."""
-    client = Client(executable, folder, *ARGUMENTS, *arguments, env=env)
+def closing(client: Client) -> Generator[Client]:
+    """A `claude`, and its end."""
     try:
         yield client
     finally:
         client.close()
+
+
+def talking(executable: Path, folder: Path, *arguments: str, env: Mapping[str, str]) -> AbstractContextManager[Client]:
+    """A `claude` in this folder, with what its stream needs, and its end."""
+    return closing(Client(executable, folder, *ARGUMENTS, *arguments, env=env))

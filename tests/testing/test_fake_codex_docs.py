@@ -15,7 +15,9 @@ from subagent_testing._fake_codex.play import VERBS
 
 PAGE = (Path(__file__).parents[2] / "docs" / "testing.md").read_text(encoding="utf-8")
 FILES: dict[str, str] = dict(re.findall(r"^```python file=(\S+)\n(.*?)^```", PAGE, re.M | re.S))
-SERVER, FAKE = PAGE.split("## A scripted model server")[1].split("## A fake Codex")
+SERVER, FAKE = (
+    PAGE.partition("## A scripted Messages API")[0].split("## A scripted model server")[1].split("## A fake Codex")
+)
 
 
 def _run(folder: Path, name: str) -> list[str]:

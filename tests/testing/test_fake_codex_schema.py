@@ -14,8 +14,9 @@ import pytest
 from app_server import BOUND, Json, binary, talking
 
 from subagent_testing import FakeCodex
+from subagent_testing._fake.recorded import fill, new_id
 from subagent_testing._fake_codex.answers import NO_SUCH_METHOD, SHAPES, wrong
-from subagent_testing._fake_codex.recorded import RECORDED, fill, new_id
+from subagent_testing._fake_codex.recorded import RECORDED
 
 RESPONSES = {
     "applyPatchApproval": "ApplyPatchApprovalResponse",

@@ -29,7 +29,10 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from subagent_testing._http import Gate
-from subagent_testing._steps import Cut, JsonObject, Status, Usage
+from subagent_testing._steps import Cut as Cut
+from subagent_testing._steps import JsonObject as JsonObject
+from subagent_testing._steps import Status as Status
+from subagent_testing._steps import Usage as Usage
 
 
 @dataclass(frozen=True, slots=True)
