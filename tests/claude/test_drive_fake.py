@@ -183,6 +183,15 @@ async def test_many_small_messages_are_all_taken(tmp_path: Path) -> None:
     assert result.evidence.events_lost == 0
 
 
+async def test_a_permission_is_asked_while_nobody_reads(tmp_path: Path) -> None:
+    burst = {"count": 2_000, "message": {"type": "system", "subtype": "status"}}
+    script = {"turn": [{"burst": burst}, {"tool": {"ask": True}}, {"text": "done"}]}
+    with FakeClaude(script) as fake, anyio.fail_after(BOUND):
+        async with claude(fake).start("go", cwd=tmp_path, permission="allow") as run:
+            assert (await run.closed()).ok
+        assert [verdict.method for verdict in fake.verdicts] == ["can_use_tool"]
+
+
 async def test_a_message_of_twelve_megabytes_arrives(tmp_path: Path) -> None:
     result, _ = await told({"turn": [{"text": {"bytes": 12_000_000}}]}, tmp_path)
     assert len(result.output) == 12_000_000

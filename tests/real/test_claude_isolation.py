@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from pathlib import Path
 from typing import Literal
@@ -67,6 +68,18 @@ async def test_a_home_of_ours_reads_nothing_of_anybodys(baited: Path, work: Path
     assert names(baited) == []
     assert "canary" not in results(api)[0]
     assert {request.path.partition("?")[0] for request in api.requests} == {"/v1/messages"}
+
+
+@asyncio_alone
+async def test_the_instructions_of_the_project_are_read_where_they_are_asked_for(baited: Path, work: Path) -> None:
+    (work / ".git").mkdir()
+    with ScriptedMessages() as api:
+        await told(against(api, project_instructions=True), "hi", work, instructions="also this")
+    system = str(api.requests[0].body["system"])
+    assert "canary-project-memory" in system
+    assert "also this" in system
+    assert set(re.findall(r"canary-[a-z-]+", prompts(api))) == {"canary-project-memory"}
+    assert names(baited) == []
 
 
 @asyncio_alone

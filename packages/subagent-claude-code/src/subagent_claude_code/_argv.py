@@ -29,7 +29,7 @@ def settings(options: ClaudeCodeOptions, task: Task, instructions: Path | None) 
     Args:
         options: of the provider.
         task: the work.
-        instructions: the file that holds `Task.instructions`: an argument would be cut at 128 KiB, and seen by `ps`.
+        instructions: the file that holds what is added to the system prompt: an argument ends at 128 KiB, and is seen.
     """
     own = options.home == "inherit"
     found: Settings = {

@@ -18,6 +18,7 @@ from subagent_claude_code._binary import Binary
 from subagent_claude_code._environment import engine_env, write_env_file
 from subagent_claude_code._failures import exit_words
 from subagent_claude_code._home import Home
+from subagent_claude_code._instructions import project_instructions
 from subagent_claude_code._turn import Turn
 from subagent_claude_code._wire import Wire
 from subagent_process import (
@@ -76,9 +77,9 @@ class Drive:
             max_refusals=options.max_refusals, give_up=self._give_up,
         )  # fmt: skip
         instructions = None
-        if self._task.instructions is not None:
+        if text := await self._instructions():
             instructions = home.own / "instructions.md"
-            instructions.write_text(self._task.instructions, encoding="utf-8")
+            instructions.write_text(text, encoding="utf-8")
         argv = [str(self._binary.path), *arguments(settings(options, self._task, instructions))]
         ladder = Ladder(eof=options.eof_grace, term=options.term_grace)
         process = await open_process(argv, env=env, cwd=self._cwd, ladder=ladder, home=home.private)
@@ -87,6 +88,10 @@ class Drive:
                 await self._speak(process)
         finally:
             self._link.report(process.report or ShutdownReport())
+
+    async def _instructions(self) -> str:
+        project = await project_instructions(self._cwd) if self._options.project_instructions else ""
+        return "\n\n".join(text for text in (project, self._task.instructions) if text)
 
     async def _speak(self, process: OwnedProcess) -> None:
         self._process, self._stderr = process, StderrTail(process.stderr)

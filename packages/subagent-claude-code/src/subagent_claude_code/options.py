@@ -62,6 +62,9 @@ class ClaudeCodeOptions(BaseModel):
     executable: _Folder | None = Field(
         default=None, description="the claude to run; else the one bundled with the SDK, else that on PATH"
     )
+    project_instructions: bool = Field(
+        default=False, description="whether the CLAUDE.md of the project is read; nothing else of it ever is"
+    )
     max_refusals: int = Field(
         default=8, ge=1, description="after so many refused requests a run fails with kind policy"
     )
@@ -150,6 +153,7 @@ class ClaudeCodeFields(TypedDict, total=False):
     api_key_env: str | None
     base_url: str | None
     executable: str | Path | None
+    project_instructions: bool
     max_refusals: int
     max_retries: int
     ready_timeout: float
