@@ -199,18 +199,27 @@ def test_an_interrupt_without_a_turn_is_only_answered(tmp_path: Path) -> None:
         assert [kind_of(m) for m in client.rest()] == ["control_response"]
 
 
-@pytest.mark.parametrize(("on", "code"), [({}, 143), ({"start": [[{"ignore": ["SIGTERM"]}]]}, -signal.SIGKILL)])
-def test_it_takes_its_end_as_the_script_says(tmp_path: Path, on: Json, code: int) -> None:
-    with FakeClaude({"turn": ["work"], "on": {**on, "EOF": [[]]}}) as fake, client_of(fake, tmp_path) as client:
+def test_a_signal_ends_it_as_the_real_one(tmp_path: Path) -> None:
+    with FakeClaude({"turn": ["work"]}) as fake, client_of(fake, tmp_path) as client:
         client.begin()
         client.told("system/init")
+        client.process.terminate()
+        assert client.process.wait(BOUND) == 143
+
+
+def test_it_is_deaf_where_the_script_says(tmp_path: Path) -> None:
+    on: Json = {"EOF": [[]], "start": [[{"ignore": ["SIGTERM"]}]]}
+    script = {"turn": [{"gate": "go"}, {"mark": "alive"}, "work"], "on": on}
+    with FakeClaude(script) as fake, client_of(fake, tmp_path) as client:
+        client.begin()
         assert client.process.stdin is not None
         client.process.stdin.close()
         fake.wait_for("EOF")
         client.process.terminate()
-        if code < 0:
-            client.process.kill()
-        assert client.process.wait(BOUND) == code
+        fake.open("go")
+        fake.wait_for("alive")
+        client.process.kill()
+        assert client.process.wait(BOUND) == -signal.SIGKILL
 
 
 def test_it_crashes_where_the_script_says(tmp_path: Path) -> None:
