@@ -53,7 +53,7 @@ class Drive:
         assert isinstance(task.cwd, str)
         self._task, self._cwd, self._link = task, task.cwd, link
         self._options, self._key, self._binary, self._home = options, key, binary, home
-        self._accepted, self._over = anyio.Event(), anyio.Event()
+        self._accepted, self._over, self._tools_open = anyio.Event(), anyio.Event(), anyio.Event()
         self._turn_ended = anyio.Event()  # one of its turns, since this was last made anew
         self._turn = Turn(
             link.emit,
@@ -69,25 +69,33 @@ class Drive:
     async def run(self) -> None:
         """Start, work, end; nothing is left afterwards."""
         options, home = self._options, self._home
-        env = engine_env(options, home, self._key, _SDK_VERSION)
-        tools = await tool_env(self._cwd, home.private, real=options.tool_home == "real")
-        write_env_file(home.own / "tools.sh", env, None if home.config is None else tools.variables)
-        self._answers = Answers(
-            self._link, mode=options.permission_mode, roots=(self._cwd, *map(str, tools.writable)),
-            max_refusals=options.max_refusals, give_up=self._give_up,
-        )  # fmt: skip
+        self._env = engine_env(options, home, self._key, _SDK_VERSION)
         instructions = None
         if text := await self._instructions():
             instructions = home.own / "instructions.md"
             instructions.write_text(text, encoding="utf-8")
         argv = [str(self._binary.path), *arguments(settings(options, self._task, instructions))]
         ladder = Ladder(eof=options.eof_grace, term=options.term_grace)
-        process = await open_process(argv, env=env, cwd=self._cwd, ladder=ladder, home=home.private)
+        process = await open_process(argv, env=self._env, cwd=self._cwd, ladder=ladder, home=home.private)
         try:
             async with process:
                 await self._speak(process)
         finally:
             self._link.report(process.report or ShutdownReport())
+
+    async def _open_tools(self) -> None:
+        """What commands get: found out while the engine starts, and read by it at the first command."""
+        options, home = self._options, self._home
+        tools = await tool_env(self._cwd, home.private, real=options.tool_home == "real")
+        write_env_file(home.own / "tools.sh", self._env, None if home.config is None else tools.variables)
+        self._answers = Answers(
+            self._link,
+            mode=options.permission_mode,
+            roots=(self._cwd, *map(str, tools.writable)),
+            max_refusals=options.max_refusals,
+            give_up=self._give_up,
+        )
+        self._tools_open.set()
 
     async def _instructions(self) -> str:
         project = await project_instructions(self._cwd) if self._options.project_instructions else ""
@@ -104,6 +112,7 @@ class Drive:
                     await self._stderr.run()
 
             tasks.start_soon(drain)
+            tasks.start_soon(self._open_tools)
             try:
                 await self._work(tasks)
             finally:
@@ -123,6 +132,7 @@ class Drive:
         client: ClaudeSDKClient = sdk.ClaudeSDKClient(options, transport=cast("Transport", self._wire))
         self._client = client
         await self._before("the handshake", client.connect)
+        await self._tools_open.wait()
         self._asked = True
         await self._before("the task", lambda: client.query(self._task.prompt))
         await self._before("the task", self._accepted.wait)
