@@ -13,11 +13,12 @@ ROOT = Path(__file__).parents[2]
 MAY_SEE: dict[str, set[str]] = {
     "subagent_process": set(),
     "subagents": {"subagent_process"},
+    "subagent_claude_code": {"subagents", "subagent_process"},
     "subagent_codex": {"subagents", "subagent_process"},
     "subagent_local": {"subagents", "subagent_process"},
-    "subagent_testing": {"subagents", "subagent_process", "subagent_codex", "subagent_local"},
+    "subagent_testing": {"subagents", "subagent_process", "subagent_claude_code", "subagent_codex", "subagent_local"},
 }
-HEAVY = {"jsonschema", "httpx", "typer", "rich", "pydantic", "trio", "xllamacpp", "codex_cli_bin"}
+HEAVY = {"jsonschema", "httpx", "typer", "rich", "pydantic", "trio", "xllamacpp", "codex_cli_bin", "claude_agent_sdk"}
 
 
 def sources(package: str) -> list[Path]:

@@ -6,7 +6,14 @@ import importlib
 
 import pytest
 
-PACKAGES = ("subagent_process", "subagents", "subagent_codex", "subagent_local", "subagent_testing")
+PACKAGES = (
+    "subagent_process",
+    "subagents",
+    "subagent_claude_code",
+    "subagent_codex",
+    "subagent_local",
+    "subagent_testing",
+)
 
 
 @pytest.mark.parametrize("package", PACKAGES)

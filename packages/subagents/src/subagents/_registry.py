@@ -18,7 +18,11 @@ if TYPE_CHECKING:
 
 GROUP: Final = "subagents.providers"
 KNOWN: Final[Mapping[str, str]] = MappingProxyType(
-    {"codex": "pip install 'subagent-codex[cli]'", "local": "pip install 'subagent-local[embedded]'"}
+    {
+        "claude-code": "pip install 'subagent-claude-code[sdk]'",
+        "codex": "pip install 'subagent-codex[cli]'",
+        "local": "pip install 'subagent-local[embedded]'",
+    }
 )
 """What to do to get a provider that is not installed."""
 
