@@ -23,7 +23,7 @@ HOLD = """
 import sys
 from subagent_codex._guard import Guard
 from subagent_codex._roots import git_roots
-with Guard(git_roots(sys.argv[1], open_plain=True), print):
+with Guard(git_roots(sys.argv[1], open_plain=True), print, closed=False):
     print("held", flush=True)
     sys.stdin.read()
 """
@@ -58,20 +58,20 @@ def held(repo: Path) -> subprocess.Popen[bytes]:
 def test_what_is_not_opened_is_not_touched(tmp_path: Path, repo: Path, told: list[str]) -> None:
     before = listing(repo)
     for roots in (GitRoots("none"), git_roots(repo)):
-        with Guard(roots, told.append):
+        with Guard(roots, told.append, closed=False):
             assert listing(repo) == before
     assert listing(repo) == before
     assert told == []
 
 
-def test_git_works_as_ever_in_a_guarded_repository_and_nothing_stays(repo: Path, told: list[str]) -> None:
+def test_git_works_as_ever_in_a_guarded_repository_and_what_stays_is_empty(repo: Path, told: list[str]) -> None:
     git(repo, "config", "extensions.worktreeConfig", "true")
     for hook in (repo / ".git/hooks").iterdir():
         hook.unlink()
     (repo / ".git/hooks").rmdir()
     before = listing(repo / ".git")
     roots = git_roots(repo, open_plain=True)
-    with Guard(roots, told.append):
+    with Guard(roots, told.append, closed=False):
         assert all(path.exists() for path in roots.closed)  # else the engine would put empty files there
         assert git(repo, "rev-parse", "--git-dir", "--git-common-dir") == f".git\n{repo}/.git\n"
         (repo / "a").write_text("a")
@@ -83,7 +83,8 @@ def test_git_works_as_ever_in_a_guarded_repository_and_nothing_stays(repo: Path,
         git(repo, "gc", "-q")
         git(repo, "worktree", "remove", str(repo.parent / "other"))
         assert git(repo, "fsck") == git(repo, "status", "--short") == ""
-    assert not {"commondir", "hooks", "config.worktree"} & (listing(repo / ".git") - before)
+    assert {"commondir", "hooks", "config.worktree"} & (listing(repo / ".git") - before) == {"config.worktree"}
+    assert (repo / ".git/config.worktree").read_bytes() == b""
     assert git(repo, "status", "--short") == ""
     assert told == []
 
@@ -92,7 +93,7 @@ def test_hooks_and_settings_that_were_there_stay(repo: Path, told: list[str]) ->
     git(repo, "config", "extensions.worktreeConfig", "true")
     git(repo, "config", "--worktree", "a.b", "c")
     before = listing(repo)
-    with Guard(git_roots(repo, open_plain=True), told.append):
+    with Guard(git_roots(repo, open_plain=True), told.append, closed=False):
         pass
     assert listing(repo) == before
     assert told == []
@@ -101,7 +102,7 @@ def test_hooks_and_settings_that_were_there_stay(repo: Path, told: list[str]) ->
 def test_hooks_that_are_a_file_stay_one(repo: Path, told: list[str]) -> None:
     shutil.rmtree(repo / ".git/hooks")
     (repo / ".git/hooks").touch()  # some people turn hooks off like this, and engines leave it
-    with Guard(git_roots(repo, open_plain=True), told.append):
+    with Guard(git_roots(repo, open_plain=True), told.append, closed=False):
         assert git(repo, "commit", "-q", "--allow-empty", "-m", "x") == ""
     assert (repo / ".git/hooks").is_file()
     assert told == []
@@ -116,7 +117,7 @@ def test_a_folder_that_cannot_be_laid_leaves_nothing(
     before, descriptors = listing(repo), len(os.listdir("/proc/self/fd"))
     monkeypatch.setattr(Path, "mkdir", full)
     with pytest.raises(OSError, match="No space left"):
-        Guard(git_roots(repo, open_plain=True), told.append).__enter__()
+        Guard(git_roots(repo, open_plain=True), told.append, closed=False).__enter__()
     assert listing(repo) == before
     assert len(os.listdir("/proc/self/fd")) == descriptors
 
@@ -124,8 +125,8 @@ def test_a_folder_that_cannot_be_laid_leaves_nothing(
 def test_the_last_of_several_runs_takes_the_pointer_away(repo: Path, told: list[str]) -> None:
     pointer = repo / ".git/commondir"
     roots = git_roots(repo, open_plain=True)
-    second = Guard(git_roots(repo, open_plain=True), told.append)
-    with Guard(roots, told.append):
+    second = Guard(git_roots(repo, open_plain=True), told.append, closed=False)
+    with Guard(roots, told.append, closed=False):
         second.__enter__()
         inode = pointer.stat().st_ino
     assert pointer.stat().st_ino == inode
@@ -143,7 +144,7 @@ def test_what_a_killed_harness_left_is_removed_by_the_next_run(repo: Path, told:
     other.communicate(timeout=20)
     assert (repo / ".git/commondir").read_text() == ".\n"
     assert git(repo, "status", "--short") == ""
-    with Guard(git_roots(repo, open_plain=True), told.append):
+    with Guard(git_roots(repo, open_plain=True), told.append, closed=False):
         pass
     assert not (repo / ".git/commondir").exists()
     assert told == []
@@ -170,7 +171,7 @@ def test_a_pointer_that_goes_just_before_it_is_taken_hold_of_is_laid_again(
 
     monkeypatch.setattr("os.link", linked)
     monkeypatch.setattr("fcntl.flock", locked)
-    with Guard(git_roots(repo, open_plain=True), told.append):
+    with Guard(git_roots(repo, open_plain=True), told.append, closed=False):
         assert pointer.read_text() == ".\n"
         assert [path.name for path in (repo / ".git").glob("commondir*")] == ["commondir"]
     assert faults == [0, 0]
@@ -183,10 +184,10 @@ def test_a_task_that_holds_the_pointer_stops_nobody(repo: Path, told: list[str])
     inode = pointer.stat().st_ino
     with pointer.open() as file:
         fcntl.flock(file, fcntl.LOCK_EX)
-        with Guard(git_roots(repo, open_plain=True), told.append):
+        with Guard(git_roots(repo, open_plain=True), told.append, closed=False):
             assert pointer.stat().st_ino == inode
         assert pointer.stat().st_ino == inode
-    with Guard(git_roots(repo, open_plain=True), told.append):
+    with Guard(git_roots(repo, open_plain=True), told.append, closed=False):
         pass
     assert not pointer.exists()
     assert told == []
@@ -195,7 +196,7 @@ def test_a_task_that_holds_the_pointer_stops_nobody(repo: Path, told: list[str])
 def test_a_pointer_that_never_stays_is_an_error(repo: Path, told: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.link", lambda _source, _target: None)  # pyright: ignore[reportUnknownArgumentType, reportUnknownLambdaType]
     with pytest.raises(BlockingIOError, match="it goes as often as it is made"):
-        Guard(git_roots(repo, open_plain=True), told.append).__enter__()
+        Guard(git_roots(repo, open_plain=True), told.append, closed=False).__enter__()
     assert list((repo / ".git").glob("commondir*")) == []
 
 
@@ -212,7 +213,7 @@ def leads_git(admin: Path, evil: Path) -> None:
 def test_a_worktree_leads_where_it_led_again(wt: Path, told: list[str], guarded: bool) -> None:
     admin = wt.parent / "repo/.git/worktrees/wt"
     roots = git_roots(wt) if guarded else GitRoots("none")
-    with Guard(roots, told.append):
+    with Guard(roots, told.append, closed=False):
         leads_git(admin, wt / "evil")
     git(wt, "status")
     assert (wt / "evil/ran").exists() is not guarded
@@ -245,7 +246,7 @@ def test_whatever_has_become_of_a_pointer_it_is_a_file_again(
 ) -> None:
     admin = wt.parent / "repo/.git/worktrees/wt"
     before = {name: (admin / name).read_bytes() for name in ("commondir", "gitdir")}
-    with Guard(git_roots(wt), told.append):
+    with Guard(git_roots(wt), told.append, closed=False):
         for name in before:
             harm(admin / name)
     for name, content in before.items():
@@ -258,7 +259,7 @@ def test_whatever_has_become_of_a_pointer_it_is_a_file_again(
 @pytest.mark.parametrize("how", ["file", "large file", "link", "pipe"])
 def test_a_configuration_that_the_task_made_for_its_worktree_goes(wt: Path, told: list[str], how: str) -> None:
     config = wt.parent / "repo/.git/worktrees/wt/config.worktree"
-    with Guard(git_roots(wt), told.append):
+    with Guard(git_roots(wt), told.append, closed=False):
         match how:
             case "link":
                 (wt / "evil").write_text("[core]\n")
@@ -273,7 +274,7 @@ def test_a_configuration_that_the_task_made_for_its_worktree_goes(wt: Path, told
 
 def test_what_cannot_be_put_back_is_said_and_nothing_raises(wt: Path, told: list[str]) -> None:
     admin = wt.parent / "repo/.git/worktrees/wt"
-    with Guard(git_roots(wt), told.append):
+    with Guard(git_roots(wt), told.append, closed=False):
         (admin / "commondir").unlink()
         (admin / "commondir").mkdir()
     assert len(told) == 1
@@ -283,11 +284,11 @@ def test_what_cannot_be_put_back_is_said_and_nothing_raises(wt: Path, told: list
 
 def test_a_pointer_that_the_task_changed_in_a_plain_repository_goes(repo: Path, told: list[str]) -> None:
     pointer = repo / ".git/commondir"
-    with Guard(git_roots(repo, open_plain=True), told.append):
+    with Guard(git_roots(repo, open_plain=True), told.append, closed=False):
         pointer.unlink()
         pointer.write_text("../evil")
     assert len(told) == 1
-    with Guard(git_roots(repo, open_plain=True), told.append):
+    with Guard(git_roots(repo, open_plain=True), told.append, closed=False):
         pass
     assert not pointer.exists()
 
@@ -299,14 +300,14 @@ def nested(repo: Path, name: str) -> None:
 
 def test_nested_repositories_that_the_task_registered_are_named(repo: Path, wt: Path, told: list[str]) -> None:
     nested(repo, "before")
-    with Guard(git_roots(repo, open_plain=True), told.append):
+    with Guard(git_roots(repo, open_plain=True), told.append, closed=False):
         nested(repo, "sub")
         nested(repo, "a\nb")
     assert told == [
         "the task has registered nested repositories in the index (a\nb, sub): look at their configuration before"
         " you run git there, which would do what it says"
     ]
-    with Guard(git_roots(wt), told.append):
+    with Guard(git_roots(wt), told.append, closed=False):
         nested(wt, "other")
     assert "(other)" in told[1]
 
@@ -345,3 +346,32 @@ def test_what_is_no_index_names_nothing() -> None:
         b"x" * 99,
     ):
         assert gitlinks(rubbish) == frozenset()
+
+
+def test_a_nested_repository_in_a_split_index_is_told(repo: Path, told: list[str]) -> None:
+    with Guard(git_roots(repo, open_plain=True), told.append, closed=True):
+        repository(repo / "sub")
+        git(repo, "add", "sub")
+        git(repo, "update-index", "--split-index")
+    (text,) = told
+    assert "nested repositories" in text
+    assert "sub" in text
+
+
+def test_where_the_sandbox_keeps_it_closed_a_change_is_the_persons_own_and_stays(repo: Path, told: list[str]) -> None:
+    git(repo, "config", "extensions.worktreeConfig", "true")
+    with Guard(git_roots(repo, open_plain=True), told.append, closed=True):
+        git(repo, "sparse-checkout", "set", "src")
+        set_by_git = (repo / ".git/config.worktree").read_bytes()
+    assert b"sparseCheckout" in set_by_git
+    assert (repo / ".git/config.worktree").read_bytes() == set_by_git
+    assert told == []
+
+
+def test_the_end_of_one_run_accuses_no_other_one(repo: Path, told: list[str]) -> None:
+    git(repo, "config", "extensions.worktreeConfig", "true")
+    first = Guard(git_roots(repo, open_plain=True), told.append, closed=False)
+    second = Guard(git_roots(repo, open_plain=True), told.append, closed=False)
+    with second, first:
+        pass
+    assert told == []

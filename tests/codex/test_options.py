@@ -33,6 +33,9 @@ from subagents import TaskError, Unsupported
         ({"api_key_env": "sk-1"}, "name of a variable"),
         ({"network_access": True}, "needs sandbox='workspace-write'"),
         ({"git_writable": True, "sandbox": "danger-full-access"}, "needs sandbox='workspace-write'"),
+        ({"home": "inherit", "web_search": True}, "your own configuration decides about web_search"),
+        ({"home": "inherit", "tool_home": "private"}, "your own configuration decides about tool_home"),
+        ({"home": "inherit", "stream_max_retries": 0}, "your own configuration decides about stream_max_retries"),
         ({"max_refusals": 0}, "greater than or equal to 1"),
         ({"eof_grace": float("inf")}, "finite"),
         ({"ready_timeout": 0}, "greater than 0"),
@@ -57,6 +60,11 @@ def test_a_pinned_home_is_absolute_whatever_the_child_takes_as_its_folder(tmp_pa
     monkeypatch.chdir(tmp_path)
     assert CodexOptions(home=Path("ch")).home == tmp_path / "ch"
     assert CodexOptions.model_validate({"home": "~/ch"}).home == Path.home() / "ch"
+
+
+def test_retries_are_ours_to_set_where_the_model_server_is_ours() -> None:
+    options = CodexOptions(home="inherit", base_url="http://127.0.0.1:1/v1", stream_max_retries=0)
+    assert options.stream_max_retries == 0
 
 
 def test_only_a_home_that_lasts_can_resume() -> None:

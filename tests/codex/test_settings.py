@@ -105,6 +105,4 @@ def test_the_sandbox_is_a_profile_that_closes_tmp_because_the_homes_of_all_runs_
 def test_in_the_persons_home_a_profile_would_lose_to_their_sandbox_mode() -> None:
     options = CodexOptions(home="inherit", sandbox="workspace-write", network_access=True)
     found = thread_config(options, key=None, tools={"A": "b"}, filesystem={"/r": "write", "/r/x": "read"})
-    assert found == {
-        "sandbox_workspace_write": {"writable_roots": ["/r"], "network_access": True, "exclude_slash_tmp": True}
-    }
+    assert found == {"sandbox_workspace_write": {"writable_roots": ["/r"], "network_access": True}}

@@ -188,6 +188,14 @@ async def test_a_cache_that_cannot_be_written_fails_nothing(cache: Path, home: P
         assert not await templates.prepare(home, key())
 
 
+async def test_a_cache_that_cannot_even_be_looked_at_fails_nothing(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SUBAGENTS_CACHE", str(tmp_path / ("x" * 300)))
+    assert not await templates.prepare(home, key())
+    assert not await templates.make(["/bin/true"], key())
+
+
 @pytest.mark.parametrize(
     "script",
     [

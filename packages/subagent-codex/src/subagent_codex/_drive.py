@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -21,7 +21,7 @@ from subagent_codex._home import Home, speaks_about
 from subagent_codex._instructions import project_instructions
 from subagent_codex._patience import Patience
 from subagent_codex._placeholders import Placeholders
-from subagent_codex._roots import Access, GitRoots, git_roots
+from subagent_codex._sandbox import Opened, opened
 from subagent_codex._session import Session, text_input
 from subagent_codex._settings import (
     DEFAULT_MODEL,
@@ -48,7 +48,6 @@ from subagent_process import (
     ShutdownReport,
     child_env,
     open_process,
-    tool_env,
 )
 from subagents import Evidence, Failure, Link, NoticeEvent, Result, StartError, Task
 
@@ -73,8 +72,7 @@ class Drive:
         self._heard = anyio.Event()  # nothing more is said into the turn
         self._turn = Turn(link.emit, accepted=self._accepted, ended=self._ended, cwd=self._cwd)
         self._gave_up: Failure | None = None
-        bound = options.stream_idle_timeout * (2 + options.stream_max_retries)  # one more than the engine tries
-        self._patience = Patience(bound, self._busy, self._give_up)
+        self._patience = Patience(options.silence_timeout, self._busy, self._give_up)
         self._refused: StartError | PeerClosed | None = None  # turn/start was not taken
         self._model: str | None = None
         self._project = ""  # its instructions
@@ -108,23 +106,17 @@ class Drive:
     async def _open_sandbox(self) -> None:
         """What commands get and may write: found out while the engine starts, and needed by its thread."""
         options, link = self._options, self._link
-        tools = await tool_env(self._cwd, self._home.private, real=options.tool_home == "real")
-        git = GitRoots("none")
-        if options.sandbox == "workspace-write" and options.git_writable is not False:
-            git = git_roots(self._cwd, open_plain=bool(options.git_writable) or profiled(options))
-            if git.reason:
-                link.emit(NoticeEvent(git.reason, "git"))
-        opened = (*options.writable_roots, *tools.writable)
-        filesystem: dict[str, Access] = {**{str(path): "write" for path in opened}, **git.filesystem}
-        roots = (self._cwd, *(path for path, access in filesystem.items() if access == "write"))
-        closed = tuple(path for path, access in filesystem.items() if access == "read")
-        self._params = self._thread_params(tools.variables, filesystem)
+        sandbox = await opened(options, self._cwd, self._home.private)
+        if sandbox.git.reason:
+            link.emit(NoticeEvent(sandbox.git.reason, "git"))
+        self._params = self._thread_params(sandbox)
         self._answers = Answers(
-            link, self._turn, policy=options.approval_policy, sandbox=options.sandbox, roots=roots, closed=closed,
-            network=options.network_access, max_refusals=options.max_refusals, give_up=self._give_up,
+            link, self._turn, policy=options.approval_policy, sandbox=options.sandbox, roots=sandbox.roots,
+            closed=sandbox.closed, network=options.network_access, max_refusals=options.max_refusals,
+            give_up=self._give_up,
         )  # fmt: skip
-        self._aftermath.enter_context(Placeholders(*roots, active=options.sandbox == "workspace-write"))
-        self._aftermath.enter_context(Guard(git, link.note))
+        self._aftermath.enter_context(Placeholders(*sandbox.roots, active=options.sandbox == "workspace-write"))
+        self._aftermath.enter_context(Guard(sandbox.git, link.note, closed=profiled(options)))
         self._sandbox_open.set()
 
     def _env(self) -> dict[str, str]:
@@ -138,14 +130,14 @@ class Drive:
             found["PATH"] = _engine_path(self._binary.path_folder, found.get("PATH", os.defpath), home)
         return found
 
-    def _thread_params(self, tools: Mapping[str, str], filesystem: Mapping[str, Access]) -> dict[str, Any]:
+    def _thread_params(self, sandbox: Opened) -> dict[str, Any]:
         options, task = self._options, self._task
         default = None if options.home == "inherit" else DEFAULT_MODEL
         found: dict[str, Any] = {
             "cwd": self._cwd,
             "approvalPolicy": options.approval_policy,
             "model": task.model or options.model or default,
-            "config": thread_config(options, key=self._key, tools=tools, filesystem=filesystem),
+            "config": thread_config(options, key=self._key, tools=sandbox.tools, filesystem=sandbox.filesystem),
         }
         if not profiled(options):
             found["sandbox"] = options.sandbox

@@ -3,7 +3,7 @@
 Before: what has to stay closed has to be there.  The engine closes what is missing by an empty file of its own, and an
 empty ``commondir`` is the end of a repository, also on the host if the engine is killed meanwhile.  So a plain
 repository gets a ``commondir`` that says ``.``, which changes nothing for git (2.39) but how it spells the way there,
-an empty ``hooks`` folder and, where git would read it, an empty ``config.worktree``.
+an empty ``hooks`` folder and, where git would read it, an empty ``config.worktree``, which stays.
 
 Whoever else uses the same repository, in another process too, holds a lock on that ``commondir``; the last one removes
 it.  A harness that is killed leaves it behind, harmless, and the next run that opens the repository removes it.
@@ -38,9 +38,15 @@ _MOST: Final = 1 << 28  # bytes of an index that are looked at
 class Guard:
     """The time in which a task may write in folders of git."""
 
-    def __init__(self, roots: GitRoots, tell: Callable[[str], None]) -> None:
-        """`tell` gets a sentence for people for each thing that the task should not have done."""
-        self._plain, self._tell = roots.kind == "plain", tell
+    def __init__(self, roots: GitRoots, tell: Callable[[str], None], *, closed: bool) -> None:
+        """For the time of a run.
+
+        Args:
+            roots: what is opened.
+            tell: gets a sentence for people for each thing that the task should not have done.
+            closed: the sandbox keeps closed what `roots` says: whatever changes there is the person's doing.
+        """
+        self._plain, self._tell, self._sealed = roots.kind == "plain", tell, closed
         self._folder = roots.roots[0] if roots.roots else None
         self._closed = {path.name: path for path in roots.closed}
 
@@ -59,13 +65,12 @@ class Guard:
                 undo.callback(_take_commondir, commondir, self._lock)
                 with suppress(FileExistsError):
                     self._closed["hooks"].mkdir()
-            self._config_was_missing = False
             if config := self._closed.get("config.worktree"):
                 with suppress(FileExistsError):
-                    config.touch(exist_ok=False)
-                    self._config_was_missing = True
+                    config.touch(exist_ok=False)  # it stays: another run may have found it there meanwhile
             undo.pop_all()
-        self._before = {path: content(path) for path in (self._folder / name for name in _FILES)}
+        open_files = () if self._sealed else _FILES
+        self._before = {path: content(path) for path in (self._folder / name for name in open_files)}
         self._links = self._gitlinks(self._folder)
 
     def __exit__(self, *_: object) -> None:
@@ -80,16 +85,17 @@ class Guard:
                 f"the task has registered nested repositories in the index ({', '.join(sorted(new))}): look at their"
                 " configuration before you run git there, which would do what it says"
             )
-        with suppress(OSError):
-            if self._config_was_missing and not self._closed["config.worktree"].lstat().st_size:
-                self._closed["config.worktree"].unlink()
         if self._plain:
             with suppress(OSError):
                 self._closed["hooks"].rmdir()  # fails where there are hooks
             _take_commondir(self._closed["commondir"], self._lock)
 
     def _gitlinks(self, folder: Path) -> frozenset[str]:
-        return gitlinks(content(folder / "index", _MOST))
+        """In the index, and in what a split index shares."""
+        paths = [folder / "index"]
+        with suppress(OSError):
+            paths += [folder / name for name in os.listdir(folder) if name.startswith("sharedindex.")]
+        return frozenset[str]().union(*(gitlinks(content(path, _MOST)) for path in paths))
 
     def _put_back(self, path: Path, before: bytes | None) -> None:
         try:

@@ -20,6 +20,17 @@ from subagents import Failure, Link, NoticeEvent, StartError
 _LOCK: Final = ".subagents.lock"
 _LOCK_POLL: Final = (0.02, 0.5)  # s, from the first look to the longest pause
 
+_held: Final[set[int]] = set()
+
+
+def _after_fork() -> None:  # pragma: no cover - runs only in a fork of the harness, which a test starts
+    """A fork of the harness shares the lock, and would hold it after the run."""
+    while _held:
+        os.close(_held.pop())
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
 
 @dataclass(frozen=True, slots=True)
 class Home:
@@ -81,10 +92,13 @@ def speaks_about(home: Path, cwd: str) -> bool:
 @asynccontextmanager
 async def _pinned(path: Path, link: Link) -> AsyncGenerator[None]:
     descriptor = _made(path)
+    _held.add(descriptor)
     try:
         await _locked(descriptor, path, link)
         yield
     finally:
+        _held.discard(descriptor)
+        fcntl.flock(descriptor, fcntl.LOCK_UN)  # a fork may not have closed its copy yet
         os.close(descriptor)
 
 

@@ -148,7 +148,6 @@ def thread_config(
         found["sandbox_workspace_write"] = {
             "writable_roots": [path for path, access in filesystem.items() if access == "write"],
             "network_access": options.network_access,
-            "exclude_slash_tmp": True,
         }
     return found
 

@@ -82,14 +82,19 @@ async def make(argv: Sequence[str | os.PathLike[str]], key: str, *, given: Mappi
         given: variables of its environment, beside those of the throwaway home.
     """
     folder = _folder()
-    if (folder / key).is_dir():
+    if _made(folder / key):
         return True
     try:
         with _alone(folder), anyio.fail_after(_LIMIT):
             await _make(argv, folder, key, given or {})
     except* (OSError, sqlite3.Error, ProcessError) as failed:
         _log.debug("no prepared databases: %s", redact(str(failed.exceptions[0])))
-    return (folder / key).is_dir()
+    return _made(folder / key)
+
+
+def _made(folder: Path) -> bool:
+    """`Path.is_dir` raises where a folder on the way may not be searched."""
+    return os.path.isdir(folder)
 
 
 @contextmanager

@@ -14,6 +14,8 @@ ApprovalPolicy: TypeAlias = Literal["never", "on-request", "untrusted"]
 HomeKind: TypeAlias = Literal["isolated", "inherit"]
 
 _PLAIN_MODEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,127}")
+_OF_OUR_HOMES = frozenset({"tool_home", "web_search"})
+_OF_OUR_SERVER = frozenset({"request_max_retries", "stream_max_retries", "stream_idle_timeout"})
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -52,9 +54,10 @@ class CodexOptions(BaseModel):
         description="isolated: a private one for each run; inherit: your own sign-in and settings; a path: that"
         " CODEX_HOME, made if missing, used by one run at a time, never removed",
     )
-    tool_home: Literal["private", "real"] = Field(
-        default="private",
-        description="HOME of the commands of a task; real shows them everything in yours, tokens in its files included",
+    tool_home: Literal["private", "real"] | None = Field(
+        default=None,
+        description="HOME of the commands of a task, by default private; real shows them everything in yours, tokens in"
+        " its files included. With home=inherit commands get what your own configuration says",
     )
     api_key: SecretStr | None = Field(
         default=None, description="an API key; never in a variable or a file of the child"
@@ -90,9 +93,12 @@ class CodexOptions(BaseModel):
     )
     stream_max_retries: int = Field(default=2, ge=0, le=100, description="how often the engine repeats a broken stream")
     stream_idle_timeout: _Limit = Field(
-        default=120.0,
-        description="of silence in an answer of the model server, after which the engine repeats the request; a server"
-        " that does not begin to answer fails the run after 2 + stream_max_retries times that time",
+        default=120.0, description="without a word in an answer of the model server that has begun, for the engine"
+    )
+    silence_timeout: _Limit | None = Field(
+        default=1800.0,
+        description="without a word from the engine while only the model can be the cause; none waits for ever. A model"
+        " that thinks, or writes a long call, can be silent for minutes",
     )
     ready_timeout: _Limit = Field(
         default=30.0, description="for each answer of the app-server before the task is accepted"
@@ -144,6 +150,11 @@ class CodexOptions(BaseModel):
             for name in ("writable_roots", "network_access", "git_writable"):
                 if getattr(self, name):
                     raise ValueError(f"{name} needs sandbox='workspace-write'")
+        if self.home == "inherit":
+            own_server = any((self.api_key, self.api_key_env, self.base_url))
+            ignored = _OF_OUR_HOMES if own_server else _OF_OUR_HOMES | _OF_OUR_SERVER
+            if refused := sorted(ignored & self.model_fields_set):
+                raise ValueError(f"with home='inherit' your own configuration decides about {', '.join(refused)}")
         return self
 
 
@@ -168,7 +179,7 @@ class CodexFields(TypedDict, total=False):
     sandbox: Sandbox
     approval_policy: ApprovalPolicy
     home: HomeKind | str | Path
-    tool_home: Literal["private", "real"]
+    tool_home: Literal["private", "real"] | None
     api_key: str | SecretStr | None
     api_key_env: str | None
     base_url: str | None
@@ -182,6 +193,7 @@ class CodexFields(TypedDict, total=False):
     request_max_retries: int
     stream_max_retries: int
     stream_idle_timeout: float
+    silence_timeout: float | None
     ready_timeout: float
     interrupt_grace: float
     eof_grace: float
