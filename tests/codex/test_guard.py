@@ -18,6 +18,7 @@ from git_kit import git, listing, repository, worktree
 from subagent_codex._gitlinks import gitlinks
 from subagent_codex._guard import Guard
 from subagent_codex._roots import GitRoots, git_roots
+from subagent_codex._sandbox import Opened
 
 HOLD = """
 import sys
@@ -336,16 +337,19 @@ def test_every_version_of_the_index_is_read(tmp_path: Path, version: int, hashes
         gitlinks(index[:end])
 
 
-def test_what_is_no_index_names_nothing() -> None:
-    for rubbish in (
-        None,
-        b"",
-        b"DIRC",
-        b"DIRC" + b"\xff" * 40,
-        b"DIRC\0\0\0\2\0\0\0\1" + b"\0\0\xe0\0" * 20,
-        b"x" * 99,
-    ):
-        assert gitlinks(rubbish) == frozenset()
+def test_what_is_no_index_is_told_from_one_without_nested_repositories() -> None:
+    for rubbish in (None, b"", b"DIRC\0\0\0\2\0\0\0\1" + b"\0\0\xe0\0" * 20, b"x" * 99):
+        assert gitlinks(rubbish) is None
+    for without in (b"DIRC", b"DIRC" + b"\xff" * 40):
+        assert gitlinks(without) == frozenset()
+
+
+def test_an_index_that_can_no_longer_be_looked_at_is_told(repo: Path, told: list[str]) -> None:
+    with Guard(git_roots(repo, open_plain=True), told.append, closed=True):
+        (repo / ".git/index").rename(repo / ".git/elsewhere")
+        (repo / ".git/index").symlink_to("elsewhere")
+    (text,) = told
+    assert "cannot be looked at any more" in text
 
 
 def test_a_nested_repository_in_a_split_index_is_told(repo: Path, told: list[str]) -> None:
@@ -375,3 +379,20 @@ def test_the_end_of_one_run_accuses_no_other_one(repo: Path, told: list[str]) ->
     with second, first:
         pass
     assert told == []
+
+
+def test_a_repository_that_cannot_be_prepared_stays_closed_and_says_so(
+    repo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: object) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr("os.link", refused)  # a file system without hard links
+    roots = git_roots(repo, open_plain=True)
+    opened = Opened(str(repo), {}, {"/t": "write", **roots.filesystem}, roots)
+    with pytest.raises(PermissionError):
+        Guard(roots, print, closed=True).__enter__()
+    closed = opened.without_git("a commit will be refused")
+    assert (closed.filesystem, closed.roots, closed.git.reason) == (
+        {"/t": "write"}, (str(repo), "/t"), "a commit will be refused",
+    )  # fmt: skip

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from subagent_codex._home import speaks_about
+from subagent_codex._home import key_variables, speaks_about
 
 FORKING = """
 import os, sys
@@ -63,3 +63,24 @@ def test_the_persons_word_about_a_folder_is_found_in_their_configuration(
     if text is not None:
         (tmp_path / "config.toml").write_text(text)
     assert speaks_about(tmp_path, "/w") is says
+
+
+MINE = '[model_providers.mine]\nenv_key = "MY_KEY"\nenv_http_headers = { x = "MY_HEADER" }\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        (f'model_provider = "mine"\n{MINE}', ("MY_KEY", "MY_HEADER")),
+        (f'profile = "p"\n[profiles.p]\nmodel_provider = "mine"\n{MINE}', ("MY_KEY", "MY_HEADER")),
+        (f'model_provider = "another"\n{MINE}', ()),
+        (MINE, ()),
+        ('model_provider = "mine"\n[model_providers.mine]\nenv_key = 3\n', ()),
+        ("profile = 3\nmodel_providers = 4\n", ()),
+    ],
+)
+def test_the_variable_that_holds_the_key_of_their_model_server_is_known(
+    tmp_path: Path, text: str, names: tuple[str, ...]
+) -> None:
+    (tmp_path / "config.toml").write_text(text)
+    assert key_variables(tmp_path) == names

@@ -17,7 +17,7 @@ from subagent_codex._answers import Answers
 from subagent_codex._binary import Binary
 from subagent_codex._failures import ending_of
 from subagent_codex._guard import Guard
-from subagent_codex._home import Home, speaks_about
+from subagent_codex._home import Home, key_variables, speaks_about
 from subagent_codex._instructions import project_instructions
 from subagent_codex._patience import Patience
 from subagent_codex._placeholders import Placeholders
@@ -107,6 +107,10 @@ class Drive:
         """What commands get and may write: found out while the engine starts, and needed by its thread."""
         options, link = self._options, self._link
         sandbox = await opened(options, self._cwd, self._home.private)
+        try:
+            self._aftermath.enter_context(Guard(sandbox.git, link.note, closed=profiled(options)))
+        except OSError as error:
+            sandbox = sandbox.without_git(f"a commit will be refused: {error}")
         if sandbox.git.reason:
             link.emit(NoticeEvent(sandbox.git.reason, "git"))
         self._params = self._thread_params(sandbox)
@@ -116,13 +120,12 @@ class Drive:
             give_up=self._give_up,
         )  # fmt: skip
         self._aftermath.enter_context(Placeholders(*sandbox.roots, active=options.sandbox == "workspace-write"))
-        self._aftermath.enter_context(Guard(sandbox.git, link.note, closed=profiled(options)))
         self._sandbox_open.set()
 
     def _env(self) -> dict[str, str]:
         home, options = self._home, self._options
         if options.home == "inherit":
-            found = child_env(set={"CODEX_HOME": str(home.codex)})
+            found = child_env(set={"CODEX_HOME": str(home.codex)}, passing=key_variables(home.codex))
             found.pop("RUST_LOG", None)  # megabytes on its stderr
             return found
         found = child_env(minimal=True, home=home.private, set={"CODEX_HOME": str(home.codex)})

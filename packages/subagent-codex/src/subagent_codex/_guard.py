@@ -80,7 +80,13 @@ class Guard:
         for path, before in self._before.items():
             if content(path) != before if before is not None else os.path.lexists(path):
                 self._put_back(path, before)
-        if new := self._gitlinks(self._folder) - self._links:
+        links = self._gitlinks(self._folder)
+        if links is None and self._links is not None:
+            self._tell(
+                f"the index in {self._folder} cannot be looked at any more: see whether nested repositories are"
+                " registered in it before you run git there, which would do what their configuration says"
+            )
+        if new := (links or frozenset()) - (self._links or frozenset()):
             self._tell(
                 f"the task has registered nested repositories in the index ({', '.join(sorted(new))}): look at their"
                 " configuration before you run git there, which would do what it says"
@@ -90,12 +96,19 @@ class Guard:
                 self._closed["hooks"].rmdir()  # fails where there are hooks
             _take_commondir(self._closed["commondir"], self._lock)
 
-    def _gitlinks(self, folder: Path) -> frozenset[str]:
-        """In the index, and in what a split index shares."""
-        paths = [folder / "index"]
-        with suppress(OSError):
-            paths += [folder / name for name in os.listdir(folder) if name.startswith("sharedindex.")]
-        return frozenset[str]().union(*(gitlinks(content(path, _MOST)) for path in paths))
+    def _gitlinks(self, folder: Path) -> frozenset[str] | None:
+        """In the index, and in what a split index shares; None where one of them cannot be read."""
+        found: set[str] = set()
+        try:
+            for name in os.listdir(folder):
+                if name == "index" or name.startswith("sharedindex."):
+                    named = gitlinks(content(folder / name, _MOST))
+                    if named is None:
+                        return None
+                    found |= named
+        except OSError:
+            return None
+        return frozenset(found)
 
     def _put_back(self, path: Path, before: bytes | None) -> None:
         try:

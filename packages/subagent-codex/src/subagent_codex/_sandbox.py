@@ -37,6 +37,12 @@ class Opened:
         """What in there is closed."""
         return tuple(path for path, access in self.filesystem.items() if access == "read")
 
+    def without_git(self, reason: str) -> Opened:
+        """The same with the folders of git left closed."""
+        opened = self.git.filesystem
+        kept: dict[str, Access] = {path: how for path, how in self.filesystem.items() if path not in opened}
+        return Opened(self.cwd, self.tools, kept, GitRoots(self.git.kind, reason=reason))
+
 
 async def opened(options: CodexOptions, cwd: str, private: ThrowawayHome) -> Opened:
     """Find it out; git is asked once, for the identity of the person.

@@ -13,6 +13,7 @@ Sandbox: TypeAlias = Literal["read-only", "workspace-write", "danger-full-access
 ApprovalPolicy: TypeAlias = Literal["never", "on-request", "untrusted"]
 HomeKind: TypeAlias = Literal["isolated", "inherit"]
 
+_HOMES = ("isolated", "inherit")
 _PLAIN_MODEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,127}")
 _OF_OUR_HOMES = frozenset({"tool_home", "web_search"})
 _OF_OUR_SERVER = frozenset({"request_max_retries", "stream_max_retries", "stream_idle_timeout"})
@@ -20,12 +21,21 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def _absolute(value: object) -> object:
-    """A pinned home or root as an absolute path: the child has another working folder."""
-    if isinstance(value, Path) or (isinstance(value, str) and value not in ("isolated", "inherit")):
-        if not str(value).strip() or "\0" in str(value):
-            raise ValueError("a path is not empty and holds no null character")
-        return Path(value).expanduser().absolute()
-    return value
+    """A path as an absolute one: the child has another working folder."""
+    if not isinstance(value, str | Path):
+        return value
+    if not str(value).strip() or "\0" in str(value):
+        raise ValueError("a path is not empty and holds no null character")
+    return Path(value).expanduser().absolute()
+
+
+def _home(value: object) -> object:
+    """One of the words, or what is surely a path: a word that is mistyped would be a folder that is made."""
+    if isinstance(value, str) and value in _HOMES:
+        return value
+    if isinstance(value, str) and value.strip() and not (value.startswith(("~", ".")) or "/" in value):
+        raise ValueError(f"isolated, inherit, or a path (./{value[:80]})")
+    return _absolute(value)
 
 
 _Folder = Annotated[Path, BeforeValidator(_absolute)]
@@ -49,7 +59,7 @@ class CodexOptions(BaseModel):
     approval_policy: ApprovalPolicy = Field(
         default="never", description="when Codex asks before it acts; the answer is the run's permission"
     )
-    home: Annotated[HomeKind | Path, BeforeValidator(_absolute)] = Field(
+    home: Annotated[HomeKind | Path, BeforeValidator(_home)] = Field(
         default="isolated",
         description="isolated: a private one for each run; inherit: your own sign-in and settings; a path: that"
         " CODEX_HOME, made if missing, used by one run at a time, never removed",
@@ -60,7 +70,7 @@ class CodexOptions(BaseModel):
         " its files included. With home=inherit commands get what your own configuration says",
     )
     api_key: SecretStr | None = Field(
-        default=None, description="an API key; never in a variable or a file of the child"
+        default=None, description="an API key, of OpenAI or for base_url; never in a variable or a file of the child"
     )
     api_key_env: str | None = Field(default=None, description="the variable of this process that holds the API key")
     base_url: str | None = Field(default=None, description="a Responses API of your own (…/v1) instead of OpenAI's")

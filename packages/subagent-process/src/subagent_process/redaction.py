@@ -78,11 +78,11 @@ def redact(text: str) -> str:
     ``child_env`` gave to a child, the passwords of URLs, a user alone in one of http(s), keys in its query,
     authorization headers, and keys of well-known shapes (``sk-…``, ``ghp_…``, JWT, PEM …).  A secret of another shape that came by another way is not found.
     """
+    for pattern, _ in _IN_URLS:  # first: what stands beside a token says that it is one
+        text = pattern.sub(lambda found: found["front"] + MARK, text)
     if secrets := _secrets():
         longest_first = sorted(secrets, key=len, reverse=True)
         text = re.sub("|".join(map(re.escape, longest_first)), MARK, text)
-    for pattern, _ in _IN_URLS:
-        text = pattern.sub(lambda found: found["front"] + MARK, text)
     text = KEY_SHAPES.sub(MARK, text)
     text = _COOKIE.sub(lambda found: found["front"] + MARK, text)
     text = _HEADER.sub(lambda found: found["front"] + MARK, text)

@@ -15,6 +15,7 @@ import anyio.to_thread
 
 from subagent_testing._http import Connection, Exchange, Gate, HttpServer, Left
 from subagent_testing.responses import (
+    Cut,
     Event,
     Item,
     JsonObject,
@@ -72,6 +73,8 @@ class ScriptedResponses:
     Raises:
         ValueError: a script of no turns.
         Exception: on leaving, what the script's function raised, when the body raised nothing; the client got a 500.
+            So is a TypeError for a turn that is none (a text among steps, a generator, a status after an item), and
+            what JSON or HTTP has no form for; whoever had been told a part of it was cut off.
     """
 
     def __init__(self, script: Script = "Hello from the script.", *, models: JsonObject | None = None) -> None:
@@ -177,21 +180,29 @@ class ScriptedResponses:
                     request.hung_up_at = time.time()
                     self._changed.notify_all()
             raise
-
-    def _turn(self, body: dict[str, Any], number: int) -> Iterable[Step]:
-        try:
-            if callable(self._script):
-                turn = self._script(body, number)
-            elif isinstance(self._script, str):
-                turn = self._script
-            else:
-                turn = self._script[min(number, len(self._script)) - 1]
         except Exception as exc:  # noqa: BLE001  # the test shall see it, not this thread
             self._broken.append(exc)
-            return [status(500, {"error": {"message": f"the script raised {exc!r}"}})]
+            if exchange.begun:
+                exchange.cut()
+            else:
+                _whole(exchange, _fault(exc))
+
+    def _turn(self, body: dict[str, Any], number: int) -> Sequence[Step]:
+        if callable(self._script):
+            turn = self._script(body, number)
+        elif isinstance(self._script, str):
+            turn = self._script
+        else:
+            turn = self._script[min(number, len(self._script)) - 1]
         if isinstance(turn, str):
             return [message(turn)]
-        return turn if isinstance(turn, Sequence) else [turn]
+        steps = turn if isinstance(turn, Sequence) else [turn]
+        for place, step in enumerate(steps):
+            if not isinstance(step, Item | Event | Status | Cut | Usage | Gate):  # pyright: ignore[reportUnnecessaryIsInstance]
+                raise TypeError(f"turn {number}: {step!r} is no step; a text among steps is responses.message(text)")
+            if isinstance(step, Status) and any(isinstance(earlier, Item | Event) for earlier in steps[:place]):
+                raise TypeError(f"turn {number}: a status comes in place of a stream, not after its beginning")
+        return steps
 
 
 class _Response:
@@ -222,7 +233,7 @@ class _Response:
                 case Status():
                     _whole(self._exchange, step)
                     return
-                case _:  # Cut
+                case Cut():
                     self._exchange.cut()
                     return
         self._event(
@@ -253,6 +264,10 @@ class _Response:
             members = {**members, "response": {"id": f"resp_{self._number}", "object": "response", **inner}}
         data = json.dumps({"type": kind, "sequence_number": next(self._sequence), **members})
         self._exchange.chunk(f"event: {kind}\ndata: {data}\n\n".encode())
+
+
+def _fault(exc: Exception) -> Status:
+    return status(500, {"error": {"message": f"the script raised {exc!r}"}})
 
 
 def _whole(exchange: Exchange, step: Status) -> None:

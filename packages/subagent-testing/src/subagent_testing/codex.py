@@ -29,7 +29,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final, Self, cast
 
 import anyio.to_thread
 
@@ -271,16 +271,24 @@ def _check(script: Mapping[str, Any]) -> None:
         raise ValueError(f"a script has no {', '.join(others)}; its members are {', '.join(sorted(_MEMBERS))}")
     _check_steps("turn", script.get("turn", []))
     for occurrence, lists in script.get("on", {}).items():
-        if not lists:
+        if not lists or not isinstance(lists, list):
             raise ValueError(f"on.{occurrence} needs a list of steps for the first time that it happens")
         for steps in lists:
             _check_steps(f"on.{occurrence}", steps)
 
 
-def _check_steps(where: str, steps: Sequence[Any]) -> None:
-    for step in steps:
-        name, value = (step, None) if isinstance(step, str) else next(iter(step.items()))
-        if name not in VERBS or (not isinstance(step, str) and len(step) != 1):
+def _check_steps(where: str, steps: object) -> None:
+    if not isinstance(steps, list):
+        raise ValueError(f"{where}: {steps!r} is no list of steps")
+    for step in cast("list[object]", steps):
+        match step:
+            case str():
+                name, value = step, None
+            case dict() if len(cast("dict[str, object]", step)) == 1:
+                [(name, value)] = cast("dict[str, object]", step).items()
+            case _:
+                name, value = "", None
+        if name not in VERBS:
             raise ValueError(f"{where}: {step!r} is no step; steps are {', '.join(sorted(VERBS))}")
         if name == "turn" and value is not None:
             _check_steps(f"{where}.turn", value)
