@@ -396,3 +396,31 @@ def test_a_repository_that_cannot_be_prepared_stays_closed_and_says_so(
     assert (closed.filesystem, closed.roots, closed.git.reason) == (
         {"/t": "write"}, (str(repo), "/t"), "a commit will be refused",
     )  # fmt: skip
+
+
+def test_a_file_that_git_would_read_some_day_is_taken_away(repo: Path, told: list[str]) -> None:
+    with Guard(git_roots(repo, open_plain=True), told.append, closed=True):
+        (repo / ".git/config.worktree").write_text("[core]\n\tfsmonitor = evil\n")
+    assert not (repo / ".git/config.worktree").exists()
+    assert len(told) == 1
+
+
+def test_what_the_person_has_turned_on_meanwhile_stays_and_is_told(repo: Path, told: list[str]) -> None:
+    with Guard(git_roots(repo, open_plain=True), told.append, closed=True):
+        git(repo, "sparse-checkout", "set", "src")
+    assert (repo / ".git/config.worktree").exists()
+    (text,) = told
+    assert "look at it before you run git" in text
+
+
+def test_hooks_stay_for_the_run_that_still_needs_them(repo: Path, told: list[str]) -> None:
+    for hook in (repo / ".git/hooks").iterdir():
+        hook.unlink()
+    (repo / ".git/hooks").rmdir()
+    first = Guard(git_roots(repo, open_plain=True), told.append, closed=True)
+    second = Guard(git_roots(repo, open_plain=True), told.append, closed=True)
+    with second:
+        with first:
+            pass
+        assert (repo / ".git/hooks").is_dir()
+    assert not (repo / ".git/hooks").exists()

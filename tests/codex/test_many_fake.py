@@ -12,10 +12,10 @@ from typing import Any
 
 import anyio
 import pytest
-from protocol_kit import Json, codex, turn
+from protocol_kit import Json, both_loops, codex, refused, turn
 
 from subagent_codex import Codex
-from subagent_process import child_env, run_command
+from subagent_process import ThrowawayHome, ToolEnv, child_env, run_command, tool_env
 from subagent_testing import FakeCodex, Snapshot, private_temp
 from subagents import Choice, PermissionRequest, Result, Run, StartError
 
@@ -181,3 +181,24 @@ async def drop(provider: Codex, folder: Path) -> None:
     run: Run | None = await provider.start("go", cwd=folder).__aenter__()
     del run
     gc.collect()
+
+
+@both_loops
+@pytest.mark.parametrize("moment", ["initialize", "initialized"])
+async def test_a_home_that_went_with_its_engine_is_not_made_again(
+    moment: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What commands get is found out beside the engine's start, and may come too late."""
+    homes: list[Path] = []
+
+    async def late(cwd: str, home: ThrowawayHome, *, real: bool) -> ToolEnv:
+        homes.append(home.root)
+        while await anyio.Path(home.root).exists():  # noqa: ASYNC110 - nothing tells it
+            await anyio.sleep(0.01)
+        return await tool_env(cwd, home, real=real)
+
+    monkeypatch.setattr("subagent_codex._sandbox.tool_env", late)
+    with FakeCodex({"on": {moment: [[{"exit": 4}]]}}) as fake:
+        failure = await refused(fake, tmp_path)
+    assert (failure.kind, failure.exit_code) == ("launch", 4)
+    assert [home.exists() for home in homes] == [False]

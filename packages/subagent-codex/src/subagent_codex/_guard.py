@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from subagent_codex._gitlinks import gitlinks
-from subagent_codex._roots import GitRoots, content
+from subagent_codex._roots import GitRoots, content, reads_worktree_config
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -69,8 +69,8 @@ class Guard:
                 with suppress(FileExistsError):
                     config.touch(exist_ok=False)  # it stays: another run may have found it there meanwhile
             undo.pop_all()
-        open_files = () if self._sealed else _FILES
-        self._before = {path: content(path) for path in (self._folder / name for name in open_files)}
+        watched = tuple(name for name in _FILES if name not in self._closed) if self._sealed else _FILES
+        self._before = {path: content(path) for path in (self._folder / name for name in watched)}
         self._links = self._gitlinks(self._folder)
 
     def __exit__(self, *_: object) -> None:
@@ -78,7 +78,11 @@ class Guard:
         if self._folder is None:
             return
         for path, before in self._before.items():
-            if content(path) != before if before is not None else os.path.lexists(path):
+            if content(path) == before if before is not None else not os.path.lexists(path):
+                continue
+            if self._sealed and reads_worktree_config(self._folder):  # the person has turned that on meanwhile
+                self._tell(f"{path} has come during the run: look at it before you run git there")
+            else:
                 self._put_back(path, before)
         links = self._gitlinks(self._folder)
         if links is None and self._links is not None:
@@ -91,10 +95,9 @@ class Guard:
                 f"the task has registered nested repositories in the index ({', '.join(sorted(new))}): look at their"
                 " configuration before you run git there, which would do what it says"
             )
-        if self._plain:
+        if self._plain and _take_commondir(self._closed["commondir"], self._lock):
             with suppress(OSError):
                 self._closed["hooks"].rmdir()  # fails where there are hooks
-            _take_commondir(self._closed["commondir"], self._lock)
 
     def _gitlinks(self, folder: Path) -> frozenset[str] | None:
         """In the index, and in what a split index shares; None where one of them cannot be read."""
@@ -167,12 +170,17 @@ def _locked(held: int, how: int) -> bool:
     return True
 
 
-def _take_commondir(path: Path, held: int) -> None:
-    """Remove it, if nobody else holds it."""
-    with suppress(OSError):
+def _take_commondir(path: Path, held: int) -> bool:
+    """Remove it, if nobody else holds it; whether it is gone."""
+    try:
         if _locked(held, fcntl.LOCK_EX) and _is(path, held):
             path.unlink()
-    os.close(held)
+            return True
+    except OSError:
+        pass
+    finally:
+        os.close(held)
+    return False
 
 
 def _is(path: Path, held: int) -> bool:

@@ -6,7 +6,7 @@ import fcntl
 import os
 import tomllib
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -100,6 +100,17 @@ def key_variables(home: Path) -> tuple[str, ...]:
     return tuple(name for name in named if isinstance(name, str))
 
 
+def hidden_variables(home: Path) -> tuple[str, ...]:
+    """What commands do not get: what the person says, and the keys of their model provider."""
+    if not (keys := key_variables(home)):
+        return ()
+    try:
+        theirs = _configuration(home)["shell_environment_policy"]["exclude"]
+        return (*(name for name in theirs if isinstance(name, str)), *keys)
+    except (LookupError, TypeError):
+        return keys
+
+
 def _configuration(home: Path) -> dict[str, Any]:
     try:
         return tomllib.loads((home / "config.toml").read_text(encoding="utf-8"))
@@ -116,7 +127,8 @@ async def _pinned(path: Path, link: Link) -> AsyncGenerator[None]:
         yield
     finally:
         _held.discard(descriptor)
-        fcntl.flock(descriptor, fcntl.LOCK_UN)  # a fork may not have closed its copy yet
+        with suppress(OSError):
+            fcntl.flock(descriptor, fcntl.LOCK_UN)  # a fork may not have closed its copy yet
         os.close(descriptor)
 
 

@@ -20,12 +20,14 @@ class Opened:
         tools: the whole environment of a command; empty where the person's own configuration makes it.
         filesystem: absolute paths beside the working folder that are open for writing, or closed in one that is.
         git: what was found out about the repository.
+        above: files of configuration above the working folder that no variable keeps commands from.
     """
 
     cwd: str
     tools: Mapping[str, str]
     filesystem: Mapping[str, Access]
     git: GitRoots
+    above: tuple[str, ...] = ()
 
     @property
     def roots(self) -> tuple[str, ...]:
@@ -41,7 +43,7 @@ class Opened:
         """The same with the folders of git left closed."""
         opened = self.git.filesystem
         kept: dict[str, Access] = {path: how for path, how in self.filesystem.items() if path not in opened}
-        return Opened(self.cwd, self.tools, kept, GitRoots(self.git.kind, reason=reason))
+        return Opened(self.cwd, self.tools, kept, GitRoots(self.git.kind, reason=reason), self.above)
 
 
 async def opened(options: CodexOptions, cwd: str, private: ThrowawayHome) -> Opened:
@@ -56,13 +58,15 @@ async def opened(options: CodexOptions, cwd: str, private: ThrowawayHome) -> Ope
         OSError: they could not be made.
     """
     variables: Mapping[str, str] = {}
+    above: tuple[str, ...] = ()
     writable = list(options.writable_roots)
     if options.home != "inherit":
         tools = await tool_env(cwd, private, real=options.tool_home == "real")
         variables = tools.variables
+        above = tuple(name for name, why in tools.left_out.items() if why == "above")
         writable += tools.writable
     git = GitRoots("none")
     if options.sandbox == "workspace-write" and options.git_writable is not False:
         git = git_roots(cwd, open_plain=bool(options.git_writable) or profiled(options))
     filesystem: dict[str, Access] = {**{str(path): "write" for path in writable}, **git.filesystem}
-    return Opened(cwd, variables, filesystem, git)
+    return Opened(cwd, variables, filesystem, git, above)

@@ -26,7 +26,10 @@ def _absolute(value: object) -> object:
         return value
     if not str(value).strip() or "\0" in str(value):
         raise ValueError("a path is not empty and holds no null character")
-    return Path(value).expanduser().absolute()
+    try:
+        return Path(value).expanduser().absolute()
+    except RuntimeError as error:
+        raise ValueError(str(error)) from None
 
 
 def _home(value: object) -> object:
@@ -39,8 +42,8 @@ def _home(value: object) -> object:
 
 
 _Folder = Annotated[Path, BeforeValidator(_absolute)]
-_Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-_Limit = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+_Seconds = Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)]
+_Limit = Annotated[float, Field(gt=0, le=1e9, allow_inf_nan=False)]
 
 
 class CodexOptions(BaseModel):
@@ -148,8 +151,8 @@ class CodexOptions(BaseModel):
     @field_validator("api_key")
     @classmethod
     def _key(cls, value: SecretStr | None) -> SecretStr | None:
-        if value is not None and not re.fullmatch(r"[\x21-\x7e]+", value.get_secret_value()):
-            raise ValueError("an API key is printable ASCII without blanks")
+        if value is not None:
+            check_key(value.get_secret_value())
         return value
 
     @model_validator(mode="after")
@@ -161,11 +164,22 @@ class CodexOptions(BaseModel):
                 if getattr(self, name):
                     raise ValueError(f"{name} needs sandbox='workspace-write'")
         if self.home == "inherit":
-            own_server = any((self.api_key, self.api_key_env, self.base_url))
-            ignored = _OF_OUR_HOMES if own_server else _OF_OUR_HOMES | _OF_OUR_SERVER
+            if self.base_url is None and (self.api_key or self.api_key_env):
+                raise ValueError("home='inherit' is your own sign-in: give a key with base_url, or with another home")
+            ignored = _OF_OUR_HOMES if self.base_url else _OF_OUR_HOMES | _OF_OUR_SERVER
             if refused := sorted(ignored & self.model_fields_set):
                 raise ValueError(f"with home='inherit' your own configuration decides about {', '.join(refused)}")
         return self
+
+
+def check_key(value: str) -> None:
+    """Refuse what cannot be sent as a key.
+
+    Raises:
+        ValueError: it cannot; the text does not hold it.
+    """
+    if not re.fullmatch(r"[\x21-\x7e]+", value):
+        raise ValueError("an API key is printable ASCII without blanks")
 
 
 def check_model(value: str) -> None:

@@ -4,9 +4,9 @@ The rules: a line ends at LF and nowhere else (not at U+2028, U+0085, VT, FS or 
 that is a JSON object, and a line of nothing but objects, at most 1,000 on at most 1 MiB, is as many; everything else is
 noise, which is kept (bounded) for error texts and never joined to another line.  Tolerated around an object: CR, NUL,
 blanks, a byte order mark, terminal control sequences, and what a progress bar wrote in front of a CR; between objects
-CR, NUL, blanks and a byte order mark.  Tolerated inside it: invalid UTF-8 and lone surrogates (U+FFFD instead), raw control
-characters in strings, NaN and infinity (null instead), duplicate names (the last counts).  Noise as well: nesting
-that exhausts the parser, integers beyond Python's limit of digits.
+CR, NUL, blanks and a byte order mark.  Tolerated inside it: invalid UTF-8 and lone surrogates (U+FFFD instead), raw
+control characters in strings, NaN and infinity (null instead), duplicate names (the last counts).  Noise as well:
+nesting that exhausts the parser, integers beyond Python's limit of digits.
 """
 
 from __future__ import annotations

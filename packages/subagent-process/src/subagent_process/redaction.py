@@ -76,7 +76,8 @@ def redact(text: str) -> str:
 
     Found are the values (from 8 characters on) of the credential variables of this process and of those that
     ``child_env`` gave to a child, the passwords of URLs, a user alone in one of http(s), keys in its query,
-    authorization headers, and keys of well-known shapes (``sk-…``, ``ghp_…``, JWT, PEM …).  A secret of another shape that came by another way is not found.
+    authorization headers, and keys of well-known shapes (``sk-…``, ``ghp_…``, JWT, PEM …).  A secret of another shape
+    that came by another way is not found.
     """
     for pattern, _ in _IN_URLS:  # first: what stands beside a token says that it is one
         text = pattern.sub(lambda found: found["front"] + MARK, text)

@@ -134,9 +134,7 @@ _BUNDLER = re.compile(r"BUNDLE_\w+__")  # BUNDLE_GITHUB__COM=user:token
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 
 # A user may be an address: https://anna@corp.org:password@host.
-URL_PASSWORD = re.compile(
-    r"""(?P<front>\b[A-Za-z][A-Za-z0-9+.-]{0,30}://[^\s/?#:"]*:)(?P<password>[^\s/?#]+)(?=@)"""
-)
+URL_PASSWORD = re.compile(r"""(?P<front>\b[A-Za-z][A-Za-z0-9+.-]{0,30}://[^\s/?#:"]*:)(?P<password>[^\s/?#]+)(?=@)""")
 # A token in the place of the user: nothing behind it, or what GitHub and others let stand for a password.
 URL_TOKEN = re.compile(
     r"""(?P<front>\b(?i:https?|ftps?)://)(?P<token>[^\s/?#:@"'<>]+)(?=(?::(?:x|x-oauth-basic)?)?@)"""
@@ -152,7 +150,8 @@ _SETTING = re.compile(
     (?: \s*=\s* [^;&\s] | "\s*:\s*"[^"] )"""
 )
 _GO_DSN = re.compile(r"^[^\s:@/]+:[^\s@]+@(?:[a-z0-9]+)?\(")
-_PROXY_LOGIN = re.compile(r"^(?:[A-Za-z][\w+.-]*://)?[^\s@/]+@[\w.-]+(?::\d+)?(?:/|$)")  # curl takes one without a scheme
+# Of any scheme, or of none: curl takes that too.
+_PROXY_LOGIN = re.compile(r"^(?:[A-Za-z][\w+.-]*://)?[^\s@/]+@[\w.-]+(?::\d+)?(?:/|$)")
 
 # The shapes of well-known keys, whatever the variable is called.  Bounded, so that no text makes the search quadratic.
 KEY_SHAPES = re.compile(

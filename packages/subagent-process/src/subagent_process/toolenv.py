@@ -164,7 +164,8 @@ async def tool_env(
         ambient: instead of this process's environment.
 
     Raises:
-        OSError: a folder or the configuration could not be written; also where an earlier run's task left a link in
+        OSError: a folder or the configuration could not be written (FileNotFoundError: the throwaway home has been
+            removed, with the process that it was handed to, say); also where an earlier run's task left a link in
             the place of one of the folders.  Links deeper in a folder that lasts are not looked for.
         ValueError: a path with a NUL in it.
 
@@ -175,7 +176,8 @@ async def tool_env(
     person = ambient.get("HOME") or _account_home()
     root = home.root / _FOLDER if isinstance(home, ThrowawayHome) else Path.cwd() / home
     who = await identity(os.fspath(cwd), _asking(ambient, person), person)
-    await anyio.to_thread.run_sync(_fill, root, None if real else configuration(who.settings))
+    lasting = not isinstance(home, ThrowawayHome)
+    await anyio.to_thread.run_sync(_fill, root, None if real else configuration(who.settings), lasting)
     # In a thread that may be left behind: toolchains, PATH and what is above may lie where nobody answers (NFS).
     put = partial(_put_together, os.fspath(cwd), root, person, who.known, real, set, ambient)
     return await anyio.to_thread.run_sync(put, abandon_on_cancel=True)
@@ -220,11 +222,12 @@ def _asking(ambient: Mapping[str, str], person: str | None) -> dict[str, str]:
     return {"PATH": os.defpath} | env | ({"HOME": person} if person else {})
 
 
-def _fill(root: Path, gitconfig: bytes | None) -> None:
+def _fill(root: Path, gitconfig: bytes | None, lasting: bool) -> None:
     """Make the folders, and git's file in one.  A task of an earlier run may have put a link or a pipe in the place."""
-    root.mkdir(mode=0o700, parents=True, exist_ok=True)
+    # A throwaway home may have gone with its process by now, and is not made again.
+    root.mkdir(mode=0o700, parents=lasting, exist_ok=True)
     with _folder(root) as top:
-        for name in (_TEMPORARY | _HOME | _PRIVATE).values():
+        for name in (*_TEMPORARY.values(), *_HOME.values(), *_PRIVATE.values()):
             with suppress(FileExistsError):
                 os.mkdir(name, mode=0o700, dir_fd=top)
             with _folder(name, top):

@@ -10,8 +10,8 @@
 Without a script it answers each turn with one message.  With one it also does what the real one cannot be made to do.
 The steps of a script are listed in `docs/testing.md`.
 
-Trap: whoever lives after the test ends with it, since it holds a socket whose other end is here; close this after what
-is under test has ended.
+Trap: whoever lives after the test ends with it, since it holds a socket whose other end is here, and is killed where it
+does not hear that (stopped, or writing to who does not read); close this after what is under test has ended.
 """
 
 from __future__ import annotations
@@ -20,10 +20,13 @@ import json
 import os
 import selectors
 import shutil
+import signal
 import socket
+import struct
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -41,6 +44,9 @@ _LONGEST_SOCKET: Final = 100
 
 _LONGEST_SHEBANG: Final = 250
 """Bytes of a first line that every kernel reads."""
+
+_GRACE: Final = 1.0
+"""Seconds in which a fake ends by itself when this is closed, and then seconds in which it dies."""
 
 _MEMBERS: Final = frozenset({"turn", "on", "version", "signed_in", "requires_openai_auth"})
 
@@ -81,7 +87,8 @@ class Verdict:
     Attributes:
         method: the request's.
         answer: the client's message: `{"id": 0, "result": {"decision": "decline"}}`.
-        wrong: what is wrong with it, as `result lacks decision`; empty when nothing is.
+        wrong: what is wrong with it, as `result lacks decision`; empty when nothing is.  `was answered before` for one
+            answer too many; `answers no request`, with an empty `method`, for one whose id nobody has asked with.
     """
 
     method: str
@@ -160,7 +167,7 @@ class FakeCodex:
         self.close()
 
     def close(self) -> None:
-        """End whoever still lives, and remove the folder; again is nothing."""
+        """End whoever still lives, and remove the folder; again is nothing.  Takes at most about 2 s."""
         with self._changed:
             if self._closed:
                 return
@@ -168,6 +175,7 @@ class FakeCodex:
             self._changed.notify_all()
         self._stop.close()
         self._thread.join()
+        self._end()
         for thing in (self._door, self._stopped, *self._lines):
             thing.close()
         shutil.rmtree(self._folder, ignore_errors=True)
@@ -195,7 +203,10 @@ class FakeCodex:
 
     @property
     def verdicts(self) -> Sequence[Verdict]:
-        """On every answer to a request of the server for which the script waited."""
+        """On every answer to a request of the server for which the script waited, and on each that is too many.
+
+        Where the script has written bytes (`raw`), an id that nobody has asked with may be one of theirs: no verdict.
+        """
         return [Verdict(e.members["method"], e.members["answer"], e.members["wrong"]) for e in self._all("verdict")]
 
     def open(self, gate: str) -> None:
@@ -265,27 +276,58 @@ class FakeCodex:
                 line.close()
             self._changed.notify_all()
 
+    def _end(self) -> None:
+        with selectors.DefaultSelector() as inputs:
+            for line in self._lines:
+                with suppress(OSError):  # it has ended
+                    line.shutdown(socket.SHUT_WR)
+                inputs.register(line, selectors.EVENT_READ)
+            _drain(inputs)
+            for key in inputs.get_map().values():
+                if (pid := _peer(cast("socket.socket", key.fileobj))) > 0:  # 0: of a namespace that is not below ours
+                    os.kill(pid, signal.SIGKILL)  # its line is open, so it lives and the number is its own
+            _drain(inputs)
+
+
+def _peer(line: socket.socket) -> int:
+    """Who is at the other end: the kernel's word, since in a PID namespace it knows itself by another number."""
+    if sys.platform == "darwin":  # pragma: no cover
+        return line.getsockopt(0, 2)  # SOL_LOCAL, LOCAL_PEERPID
+    return struct.unpack("3i", line.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[0]
+
+
+def _drain(inputs: selectors.BaseSelector) -> None:
+    """Until every line has ended, for a while."""
+    limit = time.monotonic() + _GRACE
+    while inputs.get_map() and (left := limit - time.monotonic()) > 0:
+        for key, _ in inputs.select(left):
+            line, data = cast("socket.socket", key.fileobj), b""
+            with suppress(ConnectionResetError):
+                data = line.recv(1 << 20)
+            if not data:
+                inputs.unregister(line)
+
 
 def _check(script: Mapping[str, Any]) -> None:
     if others := sorted(script.keys() - _MEMBERS):
         raise ValueError(f"a script has no {', '.join(others)}; its members are {', '.join(sorted(_MEMBERS))}")
     _check_steps("turn", script.get("turn", []))
     for occurrence, lists in script.get("on", {}).items():
-        if not lists or not isinstance(lists, list):
+        if not lists or not isinstance(lists, list | tuple):
             raise ValueError(f"on.{occurrence} needs a list of steps for the first time that it happens")
         for steps in lists:
             _check_steps(f"on.{occurrence}", steps)
 
 
-def _check_steps(where: str, steps: object) -> None:
-    if not isinstance(steps, list):
+def _check_steps(where: str, steps: Sequence[Any]) -> None:
+    if not isinstance(steps, list | tuple):
         raise ValueError(f"{where}: {steps!r} is no list of steps")
-    for step in cast("list[object]", steps):
+    for step in steps:
         match step:
             case str():
                 name, value = step, None
-            case dict() if len(cast("dict[str, object]", step)) == 1:
-                [(name, value)] = cast("dict[str, object]", step).items()
+            case dict() if len(cast("dict[str, Any]", step)) == 1:
+                [(name, value)] = cast("dict[str, Any]", step).items()
             case _:
                 name, value = "", None
         if name not in VERBS:

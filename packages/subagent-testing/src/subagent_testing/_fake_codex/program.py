@@ -43,6 +43,9 @@ class Fake:
         self.seen: dict[str, int] = {}
         self.answers: dict[str, Mapping[str, Any]] = {}
         self.asked: dict[str, str] = {}
+        self.owed: dict[str, int] = {}
+        """How many answers are still to come, for each id that was asked with."""
+        self.wrote_raw = False
         self.asks = 0
         self.runs: list[Run] = []
         self._unread = b""
@@ -97,7 +100,13 @@ class Fake:
         if "method" not in heard:
             key = json.dumps(heard.get("id"))
             self.test.tell("answer", message=heard)
-            self.answers.setdefault(key, heard)
+            if self.owed.get(key):
+                self.owed[key] -= 1
+                self.answers.setdefault(key, heard)
+            elif key in self.asked:
+                self.test.tell("verdict", method=self.asked[key], answer=heard, wrong="was answered before")
+            elif not self.wrote_raw:  # else it may be the answer to a request that nobody here has read
+                self.test.tell("verdict", method="", answer=heard, wrong="answers no request")
             return
         method = str(heard["method"])
         self.test.tell(method, message=heard)
@@ -105,6 +114,13 @@ class Fake:
             self.happen(method)
         elif heard["id"] is not None:  # the real one drops a request whose id is null
             self._asked(method, heard)
+
+    def asks_with(self, request_id: object, method: str) -> str:
+        """A request of ours goes out; under which name its answer is kept."""
+        key = json.dumps(request_id)
+        self.asked[key] = method
+        self.owed[key] = self.owed.get(key, 0) + 1
+        return key
 
     def _asked(self, method: str, request: Mapping[str, Any]) -> None:
         try:

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Generator, Mapping
 from typing import Any
 
@@ -25,7 +24,10 @@ class WireSteps(Context):
 
     def do_send(self, message: Any) -> None:
         """A message as it is: a response with a foreign id, say."""
-        self.wire.send(self.filled(message))
+        message = self.filled(message)
+        if "method" in message and "id" in message:
+            self.fake.asks_with(message["id"], str(message["method"]))
+        self.wire.send(message)
 
     def do_burst(self, value: Any) -> None:
         """So many notifications at once: {"count", "method", "params"}."""
@@ -42,10 +44,9 @@ class WireSteps(Context):
         method, number = str(value["method"]), self.fake.asks
         self.fake.asks += 1
         request_id = self.filled(value.get("id", number))
-        key = json.dumps(request_id)
+        key = self.fake.asks_with(request_id, method)
         unknown = {"threadId": "$thread", "turnId": "$turn"}
         template = {**RECORDED["requests"].get(method, unknown), **value.get("params", {})}
-        self.fake.asked[key] = method
         approval = self.thread is not None and method.endswith("/requestApproval")
         if approval:
             self.status("active", activeFlags=["waitingOnApproval"])
@@ -68,6 +69,7 @@ class WireSteps(Context):
     def do_raw(self, value: Any) -> None:
         """Bytes: a text, or {"text" or "hex", "times", "cuts"}, cut into writes at these offsets."""
         how: dict[str, Any] = {"text": value} if isinstance(value, str) else value
+        self.fake.wrote_raw = True
         data = bytes.fromhex(how["hex"]) if "hex" in how else how["text"].encode()
         self.wire.write(data * int(how.get("times", 1)), how.get("cuts", ()))
 
