@@ -313,14 +313,14 @@ def _check(script: Mapping[str, Any]) -> None:
         raise ValueError(f"a script has no {', '.join(others)}; its members are {', '.join(sorted(_MEMBERS))}")
     _check_steps("turn", script.get("turn", []))
     for occurrence, lists in script.get("on", {}).items():
-        if not lists or not isinstance(lists, list | tuple):
+        if not lists or isinstance(lists, str | Mapping):
             raise ValueError(f"on.{occurrence} needs a list of steps for the first time that it happens")
         for steps in lists:
             _check_steps(f"on.{occurrence}", steps)
 
 
 def _check_steps(where: str, steps: Sequence[Any]) -> None:
-    if not isinstance(steps, list | tuple):
+    if isinstance(steps, str | Mapping):
         raise ValueError(f"{where}: {steps!r} is no list of steps")
     for step in steps:
         match step:
