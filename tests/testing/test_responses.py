@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import resource
 import socket
 import threading
 from contextlib import closing, suppress
@@ -357,6 +359,25 @@ def test_what_json_has_no_form_for_in_the_middle_cuts_the_stream_and_is_raised_o
         answers.append(_whole(api))
     assert _types(answers[0])[-1] == "response.output_item.done"
     assert not answers[0].endswith(b"0\r\n\r\n")
+
+
+def test_a_shortage_of_descriptors_is_survived() -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with ScriptedResponses() as api, socket.socket() as line:
+        _whole(api)  # the server is at work
+        line.settimeout(0.2)
+        free = os.dup(0)
+        os.close(free)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (free, hard))
+        try:
+            line.connect((urlsplit(api.base_url).hostname, urlsplit(api.base_url).port))
+            _ask(line, {})
+            with pytest.raises(TimeoutError):
+                line.recv(1)
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        line.settimeout(10)
+        _until(line, b"response.completed")
 
 
 def test_a_gate_that_was_released_before_is_reached_all_the_same() -> None:

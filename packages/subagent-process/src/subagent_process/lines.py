@@ -1,7 +1,7 @@
 """Newline-delimited JSON from a child that also writes other things.
 
 The rules: a line ends at LF and nowhere else (not at U+2028, U+0085, VT, FS or a CR inside it); a message is a line
-that is a JSON object, and a line of nothing but objects, at most 1,000 on at most 1 MiB, is as many; everything else is
+that is a JSON object, and a line of nothing but objects, at most 1,000, is as many; everything else is
 noise, which is kept (bounded) for error texts and never joined to another line.  Tolerated around an object: CR, NUL,
 blanks, a byte order mark, terminal control sequences, and what a progress bar wrote in front of a CR; between objects
 CR, NUL, blanks and a byte order mark.  Tolerated inside it: invalid UTF-8 and lone surrogates (U+FFFD instead), raw
@@ -27,9 +27,7 @@ from .redaction import redact, redact_cut
 __all__ = ["LineReader", "Messages"]
 
 LIMIT = 64 * 1024 * 1024  # bytes of one line
-# More is no writer that forgot its line ends, and would hold up the event loop: 32 million `{}` fit in 64 MiB.
-_GLUED_BYTES = 1024 * 1024
-_GLUED = 1000
+_GLUED = 1000  # more is no writer that forgot its line ends, and stalls the loop: 32 million `{}` fit in 64 MiB
 _NOISE_LINES = 50
 _NOISE_BYTES = 4096  # kept of each
 _NOISE_SHOWN = 400  # characters; less than what is kept, so that a secret at the edge is still recognised
@@ -61,28 +59,27 @@ def parse(line: bytes) -> list[dict[str, object]]:
     clean = _strip(line)
     if (message := _object(clean)) is not None:
         return [message]
-    if several := _glued(clean):
+    if (several := _glued(clean)) is not None:
         return several
     # A progress bar: what a terminal would show is behind the last CR.
     return parse(clean.rpartition(b"\r")[2]) if b"\r" in clean else []
 
 
-def _glued(line: bytes) -> list[dict[str, object]]:
-    """The objects of a line that is made of nothing but objects; none if it is not, or if they are too many."""
-    if not (line.startswith(b"{") and line.endswith(b"}") and len(line) <= _GLUED_BYTES):
-        return []
-    text = line.decode("utf-8", "replace")
+def _glued(line: bytes) -> list[dict[str, object]] | None:
+    """The objects of a line that begins with one: none unless it is made of nothing else, and of not too many."""
+    text = line.decode("utf-8", "replace") if line.startswith(b"{") else ""
+    surrogates = b"\\ud" in line or b"\\uD" in line
     found: list[dict[str, object]] = []
     at = 0
     try:
         while at < len(text) and text[at] == "{" and len(found) < _GLUED:
             value, at = _SCAN(text, at)
-            found.append(cast("dict[str, object]", _encodable(value)))
+            found.append(cast("dict[str, object]", _encodable(value) if surrogates else value))
             while at < len(text) and text[at] in _BETWEEN:
                 at += 1
     except (StopIteration, ValueError, RecursionError):
-        return []
-    return found if at == len(text) else []
+        return [] if found else None
+    return (found if at == len(text) else []) if found else None
 
 
 def _strip(line: bytes) -> bytes:

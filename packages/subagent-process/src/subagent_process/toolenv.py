@@ -170,7 +170,7 @@ async def tool_env(
         ValueError: a path with a NUL in it.
 
     Git is given 5 s, and its absence or failure means no identity, never an error.  Cancelled, it leaves at most empty
-    folders behind.
+    folders and git's file behind.
     """
     ambient = dict(os.environ if ambient is None else ambient)
     person = ambient.get("HOME") or _account_home()

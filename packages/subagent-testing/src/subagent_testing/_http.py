@@ -24,6 +24,8 @@ _JOIN: Final = 10.0
 """Seconds that `close` gives each thread; only an answering function that blocks by itself needs any."""
 
 _BACKLOG: Final = 128
+_SHORTAGE: Final = 0.02
+"""Seconds between two looks for a descriptor."""
 
 
 class Left(Exception):
@@ -201,7 +203,11 @@ class HttpServer:
             both.register(self._door, selectors.EVENT_READ)
             both.register(self._stopped, selectors.EVENT_READ)
             while all(key.fileobj is self._door for key, _ in both.select()):
-                line, peer = self._door.accept()
+                try:
+                    line, peer = self._door.accept()
+                except OSError:  # the client was quicker, or no descriptor is left: then it waits until there is one
+                    time.sleep(_SHORTAGE)
+                    continue
                 line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # else two writes in a row take 40 ms
                 thread = threading.Thread(target=self._serve, args=(line,), name=self._porter.name, daemon=True)
                 with self._lock:

@@ -233,7 +233,7 @@ class _Response:
                 case Status():
                     _whole(self._exchange, step)
                     return
-                case Cut():
+                case Cut():  # pragma: no branch - there are no other steps
                     self._exchange.cut()
                     return
         self._event(
