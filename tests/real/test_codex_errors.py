@@ -252,7 +252,7 @@ async def test_without_a_sign_in_nothing_is_sent_and_the_way_out_is_told(work: P
         await told(provider, "work", work, within=2 if home == "isolated" else 5)
     failure = refused.value.failure
     assert (failure.kind, failure.stage, failure.retryable) == ("auth", "start", False)
-    assert "`codex login`" in failure.message
+    assert " login`)" in failure.message
     assert "api_key" in failure.message
 
 
