@@ -263,7 +263,7 @@ async def test_a_key_signs_in_and_no_word_of_it_is_told(codex: Path, monkeypatch
 async def test_an_isolated_home_without_a_key_says_what_to_do(codex: Path) -> None:
     found = await probed(executable=codex)
     assert (found.available, found.signed_in) == (False, False)
-    assert all(word in found.fix for word in ("home='inherit'", "codex login", "api_key", "base_url"))
+    assert all(word in found.fix for word in ("home=inherit", " login`", "api_key", "base_url"))
 
 
 async def test_the_home_that_a_run_would_have_is_asked_whether_it_is_signed_in(

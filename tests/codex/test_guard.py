@@ -18,12 +18,13 @@ from git_kit import git, listing, repository, worktree
 from subagent_codex._gitlinks import gitlinks
 from subagent_codex._guard import Guard
 from subagent_codex._roots import GitRoots, git_roots
+from subagent_codex._sandbox import Opened
 
 HOLD = """
 import sys
 from subagent_codex._guard import Guard
 from subagent_codex._roots import git_roots
-with Guard(git_roots(sys.argv[1], open_plain=True), print):
+with Guard(git_roots(sys.argv[1], open_plain=True), print, closed=False):
     print("held", flush=True)
     sys.stdin.read()
 """
@@ -58,20 +59,20 @@ def held(repo: Path) -> subprocess.Popen[bytes]:
 def test_what_is_not_opened_is_not_touched(tmp_path: Path, repo: Path, told: list[str]) -> None:
     before = listing(repo)
     for roots in (GitRoots("none"), git_roots(repo)):
-        with Guard(roots, told.append):
+        with Guard(roots, told.append, closed=False):
             assert listing(repo) == before
     assert listing(repo) == before
     assert told == []
 
 
-def test_git_works_as_ever_in_a_guarded_repository_and_nothing_stays(repo: Path, told: list[str]) -> None:
+def test_git_works_as_ever_in_a_guarded_repository_and_what_stays_is_empty(repo: Path, told: list[str]) -> None:
     git(repo, "config", "extensions.worktreeConfig", "true")
     for hook in (repo / ".git/hooks").iterdir():
         hook.unlink()
     (repo / ".git/hooks").rmdir()
     before = listing(repo / ".git")
     roots = git_roots(repo, open_plain=True)
-    with Guard(roots, told.append):
+    with Guard(roots, told.append, closed=False):
         assert all(path.exists() for path in roots.closed)  # else the engine would put empty files there
         assert git(repo, "rev-parse", "--git-dir", "--git-common-dir") == f".git\n{repo}/.git\n"
         (repo / "a").write_text("a")
@@ -83,7 +84,8 @@ def test_git_works_as_ever_in_a_guarded_repository_and_nothing_stays(repo: Path,
         git(repo, "gc", "-q")
         git(repo, "worktree", "remove", str(repo.parent / "other"))
         assert git(repo, "fsck") == git(repo, "status", "--short") == ""
-    assert not {"commondir", "hooks", "config.worktree"} & (listing(repo / ".git") - before)
+    assert {"commondir", "hooks", "config.worktree"} & (listing(repo / ".git") - before) == {"config.worktree"}
+    assert (repo / ".git/config.worktree").read_bytes() == b""
     assert git(repo, "status", "--short") == ""
     assert told == []
 
@@ -92,7 +94,7 @@ def test_hooks_and_settings_that_were_there_stay(repo: Path, told: list[str]) ->
     git(repo, "config", "extensions.worktreeConfig", "true")
     git(repo, "config", "--worktree", "a.b", "c")
     before = listing(repo)
-    with Guard(git_roots(repo, open_plain=True), told.append):
+    with Guard(git_roots(repo, open_plain=True), told.append, closed=False):
         pass
     assert listing(repo) == before
     assert told == []
@@ -101,7 +103,7 @@ def test_hooks_and_settings_that_were_there_stay(repo: Path, told: list[str]) ->
 def test_hooks_that_are_a_file_stay_one(repo: Path, told: list[str]) -> None:
     shutil.rmtree(repo / ".git/hooks")
     (repo / ".git/hooks").touch()  # some people turn hooks off like this, and engines leave it
-    with Guard(git_roots(repo, open_plain=True), told.append):
+    with Guard(git_roots(repo, open_plain=True), told.append, closed=False):
         assert git(repo, "commit", "-q", "--allow-empty", "-m", "x") == ""
     assert (repo / ".git/hooks").is_file()
     assert told == []
@@ -116,7 +118,7 @@ def test_a_folder_that_cannot_be_laid_leaves_nothing(
     before, descriptors = listing(repo), len(os.listdir("/proc/self/fd"))
     monkeypatch.setattr(Path, "mkdir", full)
     with pytest.raises(OSError, match="No space left"):
-        Guard(git_roots(repo, open_plain=True), told.append).__enter__()
+        Guard(git_roots(repo, open_plain=True), told.append, closed=False).__enter__()
     assert listing(repo) == before
     assert len(os.listdir("/proc/self/fd")) == descriptors
 
@@ -124,8 +126,8 @@ def test_a_folder_that_cannot_be_laid_leaves_nothing(
 def test_the_last_of_several_runs_takes_the_pointer_away(repo: Path, told: list[str]) -> None:
     pointer = repo / ".git/commondir"
     roots = git_roots(repo, open_plain=True)
-    second = Guard(git_roots(repo, open_plain=True), told.append)
-    with Guard(roots, told.append):
+    second = Guard(git_roots(repo, open_plain=True), told.append, closed=False)
+    with Guard(roots, told.append, closed=False):
         second.__enter__()
         inode = pointer.stat().st_ino
     assert pointer.stat().st_ino == inode
@@ -143,7 +145,7 @@ def test_what_a_killed_harness_left_is_removed_by_the_next_run(repo: Path, told:
     other.communicate(timeout=20)
     assert (repo / ".git/commondir").read_text() == ".\n"
     assert git(repo, "status", "--short") == ""
-    with Guard(git_roots(repo, open_plain=True), told.append):
+    with Guard(git_roots(repo, open_plain=True), told.append, closed=False):
         pass
     assert not (repo / ".git/commondir").exists()
     assert told == []
@@ -170,7 +172,7 @@ def test_a_pointer_that_goes_just_before_it_is_taken_hold_of_is_laid_again(
 
     monkeypatch.setattr("os.link", linked)
     monkeypatch.setattr("fcntl.flock", locked)
-    with Guard(git_roots(repo, open_plain=True), told.append):
+    with Guard(git_roots(repo, open_plain=True), told.append, closed=False):
         assert pointer.read_text() == ".\n"
         assert [path.name for path in (repo / ".git").glob("commondir*")] == ["commondir"]
     assert faults == [0, 0]
@@ -183,10 +185,10 @@ def test_a_task_that_holds_the_pointer_stops_nobody(repo: Path, told: list[str])
     inode = pointer.stat().st_ino
     with pointer.open() as file:
         fcntl.flock(file, fcntl.LOCK_EX)
-        with Guard(git_roots(repo, open_plain=True), told.append):
+        with Guard(git_roots(repo, open_plain=True), told.append, closed=False):
             assert pointer.stat().st_ino == inode
         assert pointer.stat().st_ino == inode
-    with Guard(git_roots(repo, open_plain=True), told.append):
+    with Guard(git_roots(repo, open_plain=True), told.append, closed=False):
         pass
     assert not pointer.exists()
     assert told == []
@@ -195,7 +197,7 @@ def test_a_task_that_holds_the_pointer_stops_nobody(repo: Path, told: list[str])
 def test_a_pointer_that_never_stays_is_an_error(repo: Path, told: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.link", lambda _source, _target: None)  # pyright: ignore[reportUnknownArgumentType, reportUnknownLambdaType]
     with pytest.raises(BlockingIOError, match="it goes as often as it is made"):
-        Guard(git_roots(repo, open_plain=True), told.append).__enter__()
+        Guard(git_roots(repo, open_plain=True), told.append, closed=False).__enter__()
     assert list((repo / ".git").glob("commondir*")) == []
 
 
@@ -212,7 +214,7 @@ def leads_git(admin: Path, evil: Path) -> None:
 def test_a_worktree_leads_where_it_led_again(wt: Path, told: list[str], guarded: bool) -> None:
     admin = wt.parent / "repo/.git/worktrees/wt"
     roots = git_roots(wt) if guarded else GitRoots("none")
-    with Guard(roots, told.append):
+    with Guard(roots, told.append, closed=False):
         leads_git(admin, wt / "evil")
     git(wt, "status")
     assert (wt / "evil/ran").exists() is not guarded
@@ -245,7 +247,7 @@ def test_whatever_has_become_of_a_pointer_it_is_a_file_again(
 ) -> None:
     admin = wt.parent / "repo/.git/worktrees/wt"
     before = {name: (admin / name).read_bytes() for name in ("commondir", "gitdir")}
-    with Guard(git_roots(wt), told.append):
+    with Guard(git_roots(wt), told.append, closed=False):
         for name in before:
             harm(admin / name)
     for name, content in before.items():
@@ -258,7 +260,7 @@ def test_whatever_has_become_of_a_pointer_it_is_a_file_again(
 @pytest.mark.parametrize("how", ["file", "large file", "link", "pipe"])
 def test_a_configuration_that_the_task_made_for_its_worktree_goes(wt: Path, told: list[str], how: str) -> None:
     config = wt.parent / "repo/.git/worktrees/wt/config.worktree"
-    with Guard(git_roots(wt), told.append):
+    with Guard(git_roots(wt), told.append, closed=False):
         match how:
             case "link":
                 (wt / "evil").write_text("[core]\n")
@@ -273,7 +275,7 @@ def test_a_configuration_that_the_task_made_for_its_worktree_goes(wt: Path, told
 
 def test_what_cannot_be_put_back_is_said_and_nothing_raises(wt: Path, told: list[str]) -> None:
     admin = wt.parent / "repo/.git/worktrees/wt"
-    with Guard(git_roots(wt), told.append):
+    with Guard(git_roots(wt), told.append, closed=False):
         (admin / "commondir").unlink()
         (admin / "commondir").mkdir()
     assert len(told) == 1
@@ -283,11 +285,11 @@ def test_what_cannot_be_put_back_is_said_and_nothing_raises(wt: Path, told: list
 
 def test_a_pointer_that_the_task_changed_in_a_plain_repository_goes(repo: Path, told: list[str]) -> None:
     pointer = repo / ".git/commondir"
-    with Guard(git_roots(repo, open_plain=True), told.append):
+    with Guard(git_roots(repo, open_plain=True), told.append, closed=False):
         pointer.unlink()
         pointer.write_text("../evil")
     assert len(told) == 1
-    with Guard(git_roots(repo, open_plain=True), told.append):
+    with Guard(git_roots(repo, open_plain=True), told.append, closed=False):
         pass
     assert not pointer.exists()
 
@@ -299,14 +301,14 @@ def nested(repo: Path, name: str) -> None:
 
 def test_nested_repositories_that_the_task_registered_are_named(repo: Path, wt: Path, told: list[str]) -> None:
     nested(repo, "before")
-    with Guard(git_roots(repo, open_plain=True), told.append):
+    with Guard(git_roots(repo, open_plain=True), told.append, closed=False):
         nested(repo, "sub")
         nested(repo, "a\nb")
     assert told == [
         "the task has registered nested repositories in the index (a\nb, sub): look at their configuration before"
         " you run git there, which would do what it says"
     ]
-    with Guard(git_roots(wt), told.append):
+    with Guard(git_roots(wt), told.append, closed=False):
         nested(wt, "other")
     assert "(other)" in told[1]
 
@@ -335,13 +337,90 @@ def test_every_version_of_the_index_is_read(tmp_path: Path, version: int, hashes
         gitlinks(index[:end])
 
 
-def test_what_is_no_index_names_nothing() -> None:
-    for rubbish in (
-        None,
-        b"",
-        b"DIRC",
-        b"DIRC" + b"\xff" * 40,
-        b"DIRC\0\0\0\2\0\0\0\1" + b"\0\0\xe0\0" * 20,
-        b"x" * 99,
-    ):
-        assert gitlinks(rubbish) == frozenset()
+def test_what_is_no_index_is_told_from_one_without_nested_repositories() -> None:
+    for rubbish in (None, b"", b"DIRC\0\0\0\2\0\0\0\1" + b"\0\0\xe0\0" * 20, b"x" * 99):
+        assert gitlinks(rubbish) is None
+    for without in (b"DIRC", b"DIRC" + b"\xff" * 40):
+        assert gitlinks(without) == frozenset()
+
+
+def test_an_index_that_can_no_longer_be_looked_at_is_told(repo: Path, told: list[str]) -> None:
+    with Guard(git_roots(repo, open_plain=True), told.append, closed=True):
+        (repo / ".git/index").rename(repo / ".git/elsewhere")
+        (repo / ".git/index").symlink_to("elsewhere")
+    (text,) = told
+    assert "cannot be looked at any more" in text
+
+
+def test_a_nested_repository_in_a_split_index_is_told(repo: Path, told: list[str]) -> None:
+    with Guard(git_roots(repo, open_plain=True), told.append, closed=True):
+        repository(repo / "sub")
+        git(repo, "add", "sub")
+        git(repo, "update-index", "--split-index")
+    (text,) = told
+    assert "nested repositories" in text
+    assert "sub" in text
+
+
+def test_where_the_sandbox_keeps_it_closed_a_change_is_the_persons_own_and_stays(repo: Path, told: list[str]) -> None:
+    git(repo, "config", "extensions.worktreeConfig", "true")
+    with Guard(git_roots(repo, open_plain=True), told.append, closed=True):
+        git(repo, "sparse-checkout", "set", "src")
+        set_by_git = (repo / ".git/config.worktree").read_bytes()
+    assert b"sparseCheckout" in set_by_git
+    assert (repo / ".git/config.worktree").read_bytes() == set_by_git
+    assert told == []
+
+
+def test_the_end_of_one_run_accuses_no_other_one(repo: Path, told: list[str]) -> None:
+    git(repo, "config", "extensions.worktreeConfig", "true")
+    first = Guard(git_roots(repo, open_plain=True), told.append, closed=False)
+    second = Guard(git_roots(repo, open_plain=True), told.append, closed=False)
+    with second, first:
+        pass
+    assert told == []
+
+
+def test_a_repository_that_cannot_be_prepared_stays_closed_and_says_so(
+    repo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: object) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr("os.link", refused)  # a file system without hard links
+    roots = git_roots(repo, open_plain=True)
+    opened = Opened(str(repo), {}, {"/t": "write", **roots.filesystem}, roots)
+    with pytest.raises(PermissionError):
+        Guard(roots, print, closed=True).__enter__()
+    closed = opened.without_git("a commit will be refused")
+    assert (closed.filesystem, closed.roots, closed.git.reason) == (
+        {"/t": "write"}, (str(repo), "/t"), "a commit will be refused",
+    )  # fmt: skip
+
+
+def test_a_file_that_git_would_read_some_day_is_taken_away(repo: Path, told: list[str]) -> None:
+    with Guard(git_roots(repo, open_plain=True), told.append, closed=True):
+        (repo / ".git/config.worktree").write_text("[core]\n\tfsmonitor = evil\n")
+    assert not (repo / ".git/config.worktree").exists()
+    assert len(told) == 1
+
+
+def test_what_the_person_has_turned_on_meanwhile_stays_and_is_told(repo: Path, told: list[str]) -> None:
+    with Guard(git_roots(repo, open_plain=True), told.append, closed=True):
+        git(repo, "sparse-checkout", "set", "src")
+    assert (repo / ".git/config.worktree").exists()
+    (text,) = told
+    assert "look at it before you run git" in text
+
+
+def test_hooks_stay_for_the_run_that_still_needs_them(repo: Path, told: list[str]) -> None:
+    for hook in (repo / ".git/hooks").iterdir():
+        hook.unlink()
+    (repo / ".git/hooks").rmdir()
+    first = Guard(git_roots(repo, open_plain=True), told.append, closed=True)
+    second = Guard(git_roots(repo, open_plain=True), told.append, closed=True)
+    with second:
+        with first:
+            pass
+        assert (repo / ".git/hooks").is_dir()
+    assert not (repo / ".git/hooks").exists()

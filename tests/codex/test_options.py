@@ -24,7 +24,9 @@ from subagents import TaskError, Unsupported
         ({"model": ""}, "no plain name"),
         ({"effort": "high\n"}, "no plain name"),
         ({"home": ""}, "not empty"),
-        ({"home": "a\0b"}, "null character"),
+        ({"home": "./a\0b"}, "null character"),
+        ({"home": "isolate"}, "isolated, inherit, or a path (./isolate)"),
+        ({"home": "Inherit"}, "isolated, inherit, or a path (./Inherit)"),
         ({"base_url": "ftp://x"}, "http"),
         ({"base_url": "http://u:p@x/v1"}, "api_key"),
         ({"base_url": "http://x/v1?key=1"}, "api_key"),
@@ -33,6 +35,12 @@ from subagents import TaskError, Unsupported
         ({"api_key_env": "sk-1"}, "name of a variable"),
         ({"network_access": True}, "needs sandbox='workspace-write'"),
         ({"git_writable": True, "sandbox": "danger-full-access"}, "needs sandbox='workspace-write'"),
+        ({"home": "inherit", "api_key": "sk-1"}, "is your own sign-in"),
+        ({"home": "~nobody-of-that-name/x"}, "home"),
+        ({"stream_idle_timeout": 1e306}, "less than or equal to"),
+        ({"home": "inherit", "web_search": True}, "your own configuration decides about web_search"),
+        ({"home": "inherit", "tool_home": "private"}, "your own configuration decides about tool_home"),
+        ({"home": "inherit", "stream_max_retries": 0}, "your own configuration decides about stream_max_retries"),
         ({"max_refusals": 0}, "greater than or equal to 1"),
         ({"eof_grace": float("inf")}, "finite"),
         ({"ready_timeout": 0}, "greater than 0"),
@@ -57,6 +65,11 @@ def test_a_pinned_home_is_absolute_whatever_the_child_takes_as_its_folder(tmp_pa
     monkeypatch.chdir(tmp_path)
     assert CodexOptions(home=Path("ch")).home == tmp_path / "ch"
     assert CodexOptions.model_validate({"home": "~/ch"}).home == Path.home() / "ch"
+
+
+def test_retries_are_ours_to_set_where_the_model_server_is_ours() -> None:
+    options = CodexOptions(home="inherit", base_url="http://127.0.0.1:1/v1", stream_max_retries=0)
+    assert options.stream_max_retries == 0
 
 
 def test_only_a_home_that_lasts_can_resume() -> None:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import tracemalloc
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import anyio
 import pytest
 from protocol_kit import BOUND, Json, both_loops, codex, follow, refused, said, told, turn
 
 from subagent_testing import FakeCodex
-from subagents import ShutdownReport, ToolEvent
+from subagents import PermissionRequest, ShutdownReport, ToolEvent
 
 pytestmark = pytest.mark.anyio
 
@@ -151,6 +151,45 @@ async def test_one_that_stopped_itself_is_ended(tmp_path: Path) -> None:
         clean(result.evidence.process)
 
 
+# -- silence -----------------------------------------------------------------------------------------------------------
+
+IMPATIENT: Json = {"silence_timeout": 0.9}
+
+
+async def test_a_turn_in_which_nothing_is_said_is_given_up_at_its_bound(tmp_path: Path) -> None:
+    with FakeCodex(turn("work")) as fake:
+        found = await told(fake, tmp_path, **IMPATIENT)
+        assert (found.failure.kind, found.failure.stage, found.failure.retryable) == ("network", "run", True)
+        assert "silence_timeout" in found.failure.message
+        assert fake.wait_for("turn/interrupt")
+
+
+@pytest.mark.long
+async def test_silence_while_a_command_runs_or_a_message_is_written_or_somebody_is_asked_is_none(
+    tmp_path: Path,
+) -> None:
+    """Whoever is waited for then is not the model server."""
+
+    async def slow(request: PermissionRequest) -> Literal["reject_once"]:
+        await anyio.sleep(1.2)
+        return "reject_once"
+
+    place = {"threadId": "$thread", "turnId": "$turn"}
+    begun = [
+        {"type": "commandExecution", "id": "c", "command": "sleep 1", "status": "inProgress"},
+        {"type": "agentMessage", "id": "m", "text": ""},
+    ]
+    steps: list[Any] = [{"ask": "item/commandExecution/requestApproval"}]
+    for item in begun:
+        steps += [{"notify": {"method": "item/started", "params": {**place, "item": item}}}, {"pause": 1.2}]
+        steps += [
+            {"notify": {"method": "item/completed", "params": {**place, "item": {**item, "status": "completed"}}}}
+        ]
+    with FakeCodex(turn(*steps, {"message": "done"})) as fake:
+        found = await told(fake, tmp_path, permission=slow, **IMPATIENT)
+    assert found.result.output == "done"
+
+
 # -- standard error ----------------------------------------------------------------------------------------------------
 
 FLOOD: list[Any] = [
@@ -198,7 +237,7 @@ async def test_endless_standard_error_is_bounded_in_memory_and_ends_with_the_run
     assert found.result.stop_reason == "aborted"
     assert kept < 2_000_000
     assert len(found.notices("stderr")) == 1
-    assert len(str(found.result.evidence.notes)) < 2000
+    assert len(str(found.result.evidence.notes)) < 9000  # 8 KiB are kept
     clean(found.result.evidence.process)
 
 

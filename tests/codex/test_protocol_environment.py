@@ -7,8 +7,9 @@ import stat
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
-from protocol_kit import codex, follow, told, turn
+from protocol_kit import BOUND, Json, codex, follow, refused, task, told, turn
 
 from subagent_testing import FakeCodex, FakeRun
 from subagents import ToolEvent
@@ -158,6 +159,50 @@ async def test_a_pinned_home_is_made_private_and_absolute_and_stays(
     with FakeCodex() as fake:
         again = await started(fake, work, home=str(home))
     assert again.env["CODEX_HOME"] == str(home)
+
+
+async def test_a_pinned_home_that_cannot_be_one_is_refused_before_anything_starts(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with FakeCodex() as fake:
+        failure = await refused(fake, tmp_path, home=tmp_path / "file")
+        assert (failure.kind, failure.stage) == ("launch", "start")
+        assert str(tmp_path / "file") in failure.message
+        assert fake.runs == []
+
+
+async def test_a_pinned_home_serves_one_run_at_a_time(tmp_path: Path) -> None:
+    """The second one waits, says so, and goes on when the first has ended."""
+    home, seen = tmp_path / "home", list[str]()
+    with FakeCodex(turn({"gate": "go"}, {"message": "done"})) as fake, anyio.fail_after(BOUND):
+        async with codex(fake, home=home).start("go", cwd=tmp_path) as first, anyio.create_task_group() as tasks:
+            await fake.happened("go")
+            second = codex(fake, home=home).start("go", cwd=tmp_path)
+
+            async def enter() -> None:
+                async with second:
+                    seen.extend((await follow(second)).notices("waiting"))
+
+            tasks.start_soon(enter)
+            async for event in second.events():
+                if event.type == "notice" and event.code == "waiting":
+                    break
+            assert len(fake.runs) == 1
+            fake.open("go")
+            await follow(first)
+    assert len(fake.runs) == 2
+    assert seen == [f"waiting for the home {home}, which another run uses"]
+
+
+async def test_what_the_task_wants_of_the_turn_is_told_to_the_engine(tmp_path: Path) -> None:
+    schema: Json = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+    fields: Json = {"effort": "high", "model": "gpt-5.6", "instructions": "be brief", "output_schema": schema}
+    with FakeCodex(turn({"message": '{"n": 5}'})) as fake, anyio.fail_after(BOUND):
+        async with codex(fake).start(task(tmp_path, **fields)) as run:
+            found = await follow(run)
+        opened, begun = (fake.wait_for(method).message["params"] for method in ("thread/start", "turn/start"))
+    assert (opened["model"], opened["developerInstructions"], opened["cwd"]) == ("gpt-5.6", "be brief", str(tmp_path))
+    assert (begun["effort"], begun["outputSchema"]) == ("high", schema)
+    assert found.result.structured == {"n": 5}
 
 
 async def test_a_folder_that_is_reached_through_a_link_is_the_folder_behind_it(tmp_path: Path) -> None:

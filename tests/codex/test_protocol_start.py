@@ -146,9 +146,17 @@ async def test_another_warning_about_the_configuration_is_a_notice(tmp_path: Pat
     assert found.notices("configWarning") == ["the key `modle` is not known"]
 
 
-async def test_another_sandbox_than_ours_is_refused(tmp_path: Path) -> None:
-    """Under workspace-write the sandbox is a profile of ours, and an engine that does not say so has another one."""
+async def test_the_profile_of_workspace_write_is_taken(tmp_path: Path) -> None:
     with FakeCodex() as fake:
+        found = await told(fake, tmp_path, sandbox="workspace-write")
+    assert found.result.ok
+
+
+@pytest.mark.parametrize("profile", [None, {"id": ":workspace", "extends": None}])
+async def test_another_sandbox_than_ours_is_refused(tmp_path: Path, profile: Json | None) -> None:
+    """Under workspace-write the sandbox is a profile of ours, and an engine that does not say so has another one."""
+    other = [{"answer": {"activePermissionProfile": profile}}]
+    with FakeCodex({"on": {"thread/start": [other]}}) as fake:
         failure = await refused(fake, tmp_path, sandbox="workspace-write")
         assert (failure.kind, failure.stage) == ("protocol", "start")
         assert "sandbox" in failure.message

@@ -68,6 +68,20 @@ async def test_words_that_nobody_answers_hold_up_neither_the_turn_nor_its_end(tm
     assert "may not have reached the turn" in str(found.result.evidence.notes)
 
 
+async def test_words_that_are_refused_after_the_end_are_in_the_result(tmp_path: Path) -> None:
+    """An event would be late: a note says it."""
+    on: Json = {"turn/steer": [[{"gate": "late"}, {"error": {"code": -32600, "message": "no active turn to steer"}}]]}
+    with FakeCodex(turn({"wait": "turn/steer"}, {"message": "done"}, on=on)) as fake, anyio.fail_after(BOUND):
+        async with codex(fake).start("go", cwd=tmp_path) as run:
+            await run.send("too late")
+            await run.result()
+            fake.open("late")
+            found = await follow(run)
+    assert found.result.ok
+    assert "did not reach the turn" in str(found.result.evidence.notes)
+    assert "no active turn to steer" in str(found.result.evidence.notes)
+
+
 async def test_what_is_sent_in_order_arrives_in_order(tmp_path: Path) -> None:
     waits = [{"gate": "all"}]
     with FakeCodex(turn(*waits, {"message": "done"})) as fake, anyio.fail_after(BOUND):

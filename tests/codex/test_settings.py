@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pydantic import SecretStr
 
 from subagent_codex import CodexOptions
-from subagent_codex._settings import arguments, process_settings, thread_config, toml
+from subagent_codex._settings import arguments, process_settings, thread_config, toml, wider
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))
 VALUES = st.recursive(
@@ -108,3 +108,23 @@ def test_in_the_persons_home_a_profile_would_lose_to_their_sandbox_mode() -> Non
     assert found == {
         "sandbox_workspace_write": {"writable_roots": ["/r"], "network_access": True, "exclude_slash_tmp": True}
     }
+
+
+def test_commands_do_not_get_the_key_of_the_persons_own_model_provider() -> None:
+    found = thread_config(CodexOptions(home="inherit"), key=None, tools={}, filesystem={}, hidden=("MINE", "KEY"))
+    assert found == {"shell_environment_policy": {"exclude": ["MINE", "KEY"]}}
+
+
+@pytest.mark.parametrize(
+    ("answered", "asked", "is_wider"),
+    [
+        ("readOnly", "read-only", False),
+        ("workspaceWrite", "read-only", True),
+        ("dangerFullAccess", "workspace-write", True),
+        ("readOnly", "danger-full-access", False),  # an administrator may narrow it
+        ("somethingNew", "read-only", False),
+        (None, "read-only", False),
+    ],
+)
+def test_a_sandbox_that_is_wider_than_asked_for_is_told(answered: str | None, asked: Any, is_wider: bool) -> None:
+    assert wider(answered, asked) is is_wider

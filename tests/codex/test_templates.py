@@ -188,6 +188,33 @@ async def test_a_cache_that_cannot_be_written_fails_nothing(cache: Path, home: P
         assert not await templates.prepare(home, key())
 
 
+@pytest.mark.parametrize("mode", [0o777, 0o720])
+async def test_a_cache_in_which_others_may_write_is_not_taken(cache: Path, home: Path, mode: int) -> None:
+    with anyio.fail_after(60):
+        assert await templates.make(ARGV, key())
+        (cache / key()).chmod(mode)
+        assert not await templates.prepare(home, key())
+        assert inside(home) == set()
+
+
+async def test_an_incomplete_one_is_made_anew(cache: Path, home: Path) -> None:
+    with anyio.fail_after(60):
+        assert await templates.make(ARGV, key())
+        (cache / key() / "logs_2.sqlite").unlink()
+        assert not await templates.prepare(home, key())
+        assert inside(home) == set()
+        assert await templates.make(ARGV, key())
+        assert await templates.prepare(home, key())
+
+
+async def test_a_cache_that_cannot_even_be_looked_at_fails_nothing(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SUBAGENTS_CACHE", str(tmp_path / ("x" * 300)))
+    assert not await templates.prepare(home, key())
+    assert not await templates.make(["/bin/true"], key())
+
+
 @pytest.mark.parametrize(
     "script",
     [

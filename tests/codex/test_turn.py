@@ -365,3 +365,30 @@ def test_a_reached_limit_says_which() -> None:
     assert told.of(NoticeEvent)[0].text == "used: reached: rate_limit_reached"
     told.say("account/rateLimits/updated", rateLimits=limits(individualLimit={"remainingPercent": 10, "resetsAt": 5}))
     assert told.of(NoticeEvent)[1].text == "used: 90 % of the individualLimit limit"
+
+
+def test_a_second_message_of_the_same_id_is_a_message_of_its_own() -> None:
+    told = Told().start()
+    told.say("item/completed", item=message("m0", "I will look"))
+    told.say("item/completed", item=message("m0", "The answer"))
+    told.say("item/completed", item=message("m0", "The answer"))  # said again
+    told.end()
+    assert told.turn.outcome().output == "The answer"
+    assert [(e.id, e.text) for e in told.of(TextEvent)] == [("m0", "I will look"), ("m0~2", "The answer")]
+
+
+def test_a_message_of_a_sub_agent_hides_none_of_the_same_id() -> None:
+    told = Told().start()
+    told.say("item/completed", threadId="another", item=message("m0", "said below"))
+    told.say("item/completed", item=message("m0", "The answer"))
+    told.end()
+    assert told.turn.outcome().output == "The answer"
+
+
+def test_what_is_said_again_word_for_word_after_a_retry_is_the_answer() -> None:
+    told = Told().start()
+    told.say("item/completed", item=message("m0", "The answer"))
+    told.say("error", error=error("cut"), willRetry=True)
+    told.say("item/completed", item=message("m0", "The answer"))
+    told.end()
+    assert told.turn.outcome().output == "The answer"

@@ -136,11 +136,51 @@ def test_noise_is_kept_apart_and_never_joined(noise: bytes) -> None:
     assert reader.noise[0] == noise.decode("utf-8", "replace")[:400]
 
 
-@pytest.mark.parametrize("line", [b'{"a":1}{"b":2}', b'\x1b[0m{"a":1} \t{"b":2}\r', b'\xef\xbb\xbf{"a":1}{"b":2} '])
+@pytest.mark.parametrize(
+    "line",
+    [
+        b'{"a":1}{"b":2}',
+        b'\x1b[0m{"a":1} \t{"b":2}\r',
+        b'\xef\xbb\xbf{"a":1}{"b":2} ',
+        b'{"a":1}\r{"b":2}',
+        b'\0{"a":1}\r\xef\xbb\xbf{"b":2}\r',
+        b'{"a":1}\0\0{"b":2}\x1b[0m',
+    ],
+)
 def test_a_line_of_nothing_but_objects_is_as_many_messages(line: bytes) -> None:
     reader = LineReader()
     assert reader.feed(line + b'\n{"c":3}\n') == [{"a": 1}, {"b": 2}, {"c": 3}]
     assert reader.noise_count == 0
+
+
+def test_a_progress_bar_that_begins_like_an_object_hides_none() -> None:
+    assert read(b'{"half":\r{"a":1}\n' + b'10%\r{"a":2}{"a":3}\n') == [{"a": 1}, {"a": 2}, {"a": 3}]
+
+
+@pytest.mark.parametrize("line", [b'{"x":1} 10%\r{"a":2}', b"{}\r" * 1001 + b"{}"])
+def test_no_object_in_front_of_a_cr_is_lost_without_being_counted(line: bytes) -> None:
+    reader = LineReader()
+    assert reader.feed(line + b"\n" + ONE) == [{"id": 1}]
+    assert reader.noise_count == 1
+
+
+def test_glued_objects_may_be_long_and_hold_no_surrogates_either() -> None:
+    long = json.dumps({"text": "x" * 1_200_000}).encode()
+    for between in (b"", b"\r"):
+        assert read(long + between + b'{"b":2}\n', limit=16_000_000) == [{"text": "x" * 1_200_000}, {"b": 2}]
+    assert read(b'{"a":"\\ud800"}{"b":"\\uDC00"}\n') == [{"a": "\ufffd"}, {"b": "\ufffd"}]
+
+
+def test_more_objects_on_a_line_than_a_writer_forgets_are_noise() -> None:
+    reader = LineReader()
+    assert len(reader.feed(b"{}" * 1000 + b"\n")) == 1000
+    assert reader.feed(b"{}" * 1001 + b"\n" + ONE) == [{"id": 1}]
+    assert reader.noise_count == 1
+
+
+def test_a_line_of_nothing_but_small_objects_does_not_hold_up_the_loop() -> None:
+    # 60 MB in well under the suite's time limit; as messages they take a minute.
+    assert LineReader().feed(b"{}" * 30_000_000 + b"\n" + ONE) == [{"id": 1}]
 
 
 @pytest.mark.parametrize("blank", [b"", b"\r", b"  ", b"\t\r", b"\0\0", b"\xef\xbb\xbf"])

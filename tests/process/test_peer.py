@@ -246,13 +246,56 @@ async def test_a_child_that_does_not_read_is_told_nothing_for_ever() -> None:
             await peer.notify("more")
 
 
+async def test_requests_that_were_given_up_are_remembered_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("subagent_process.peer._GIVEN_UP", 3)
+    script = """
+for number in range(5):
+    assert hear()["id"] == number
+    put({"method": f"heard {number}"})
+hear()
+put(*({"id": number, "result": 0} for number in range(5)), {"id": 5, "result": "ok"})
+rest()
+"""
+    told = Told()
+    async with peered(script, notified=told) as peer:
+        for number in range(5):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(peer.request, "x")
+                await told.wait(f"heard {number}")
+                tasks.cancel_scope.cancel()
+        assert await peer.request("y") == "ok"
+        assert peer.counts == PeerCounts(late=3, duplicate=2)
+
+
+async def test_an_answer_with_every_member_written_is_an_answer() -> None:
+    script = """
+put({"id": hear()["id"], "method": None, "params": None, "result": "ok", "error": None})
+put({"id": hear()["id"], "method": None, "params": None, "error": {"code": 5, "message": "no"}})
+rest()
+"""
+    async with peered(script) as peer:
+        assert await peer.request("x") == "ok"
+        with pytest.raises(RpcError, match="no"):
+            await peer.request("y")
+
+
 async def test_params_that_json_has_no_form_for_are_refused_and_nothing_is_sent() -> None:
-    async with peered("put({'id': 1, 'result': 0}) if hear()['id'] == 1 else 0; rest()") as peer:
+    deep: list[object] = []
+    for _ in range(100_000):
+        deep = [deep]
+    script = "assert hear()['id'] == 2; put({'id': 2, 'result': 0}, {'id': 0, 'result': 0}); rest()"
+    async with peered(script) as peer:
         with pytest.raises(TypeError):
             await peer.request("x", {"x": object()})
+        with pytest.raises(RecursionError):
+            await peer.request("x", {"x": deep})
+        while deep:  # else its end exhausts the stack of the interpreter
+            deep = deep.pop()  # pyright: ignore[reportAssignmentType]
         with pytest.raises(ValueError, match="JSON compliant"):
             await peer.notify("x", {"x": float("inf")})
         assert await peer.request("y") == 0
+        await peer.notify("z")
+        assert peer.counts == PeerCounts(duplicate=1), "there was nothing to give up"
 
 
 async def test_notifications_are_handed_over_in_order_and_before_what_follows_them() -> None:

@@ -333,7 +333,7 @@ for name in [name for name in sys.modules if name.startswith("subagent_process")
     del sys.modules[name]
 for name in ("O_DIRECTORY", "O_NOFOLLOW", "O_CLOEXEC", "O_PATH", "register_at_fork", "posix_spawn", "fork"):
     delattr(os, name)
-sys.modules["fcntl"] = sys.modules["resource"] = None
+sys.modules |= dict.fromkeys(("fcntl", "grp", "posix", "pwd", "resource", "termios"))
 sys.platform = "win32"
 import subagent_process
 try:

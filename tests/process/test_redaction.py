@@ -31,6 +31,14 @@ def test_a_password_inside_a_variables_url_is_redacted_alone_too(monkeypatch: py
     assert redact("login with p@ssw0rd1 and p%40ssw0rd1 failed") == "login with [redacted] and [redacted] failed"
 
 
+@pytest.mark.parametrize(
+    "url", ["https://p%40ssw0rd1@h/simple", "https://p%40ssw0rd1:@h/simple", "https://h/?key=p%40ssw0rd1"]
+)
+def test_a_token_inside_a_variables_url_is_redacted_alone_too(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PIP_INDEX_URL", url)
+    assert redact("login with p@ssw0rd1 and p%40ssw0rd1 failed") == "login with [redacted] and [redacted] failed"
+
+
 def test_short_values_and_harmless_variables_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FAKECORP_TOKEN", "abcdefg")
     monkeypatch.setenv("FAVOURITE_ANIMAL", "hippopotamus")
@@ -82,6 +90,12 @@ def test_keys_of_well_known_shapes_are_redacted(secret: str, frame: str) -> None
         ("set-cookie: session=abcdefghij; path=/", "set-cookie: [redacted]"),
         ("fetch https://anna:hunter2@example.org/x failed", "fetch https://anna:[redacted]@example.org/x failed"),
         ("redis://:pw@cache", "redis://:[redacted]@cache"),
+        ("GET https://abcdef@h/simple", "GET https://[redacted]@h/simple"),
+        ("GET https://abcdef:@h/simple", "GET https://[redacted]:@h/simple"),
+        ("at https://abcdef:x-oauth-basic@h/x", "at https://[redacted]:[redacted]@h/x"),
+        ("at https://anna@corp.org:hunter2@h/x", "at https://[redacted]@corp.org:[redacted]@h/x"),
+        ("https://h/?page=2&key=abcdefgh#top", "https://h/?page=2&key=[redacted]#top"),
+        ("https://h/?token=abcdefgh&x=1", "https://h/?token=[redacted]&x=1"),
     ],
 )
 def test_headers_settings_and_urls_lose_their_secret(text: str, expected: str) -> None:
@@ -96,6 +110,9 @@ def test_headers_settings_and_urls_lose_their_secret(text: str, expected: str) -
         "task-management-with-subagents is a risk-free thing",
         "sk-learn is short",
         "see https://example.org:8080/path@foo and git@example.org:a/b",
+        "clone ssh://git@example.org:22/a/b and postgres://app@db/app",
+        '{"url":"https://example.org","mail":"anna@example.org"}',
+        "https://example.org/?key=short&monkey=hippopotamus",
         "Unexpected token: identifier",
         "ratio 16:9, time 12:30:45",
         "password: unset",
@@ -107,7 +124,10 @@ def test_ordinary_prose_stays_as_it_is(text: str) -> None:
 
 @pytest.mark.parametrize(
     "piece",
-    ["x", "a:", "://", "sk-", "eyJa-", "Bearer ", "http://u:", "password=", "AKIA", "-----BEGIN PRIVATE KEY-----"],
+    [
+        *("x", "a:", "://", "sk-", "eyJa-", "Bearer ", "http://u:", "https://", "a@b:", "https://a@b:", "?key="),
+        *("password=", "AKIA", "-----BEGIN PRIVATE KEY-----"),
+    ],
 )
 def test_no_text_makes_it_slow(piece: str) -> None:
     # 200 kB in well under the suite's time limit; a search that is quadratic takes minutes.
@@ -119,7 +139,8 @@ def test_without_any_secret_nothing_is_lost(monkeypatch: pytest.MonkeyPatch) -> 
     assert redact("a text") == "a text"
 
 
-def test_only_the_most_recent_secrets_given_to_children_are_remembered() -> None:
+def test_only_the_most_recent_secrets_given_to_children_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(redaction, "_given", dict[str, None]())  # so many make every later test slow
     remember(f"given-secret-{number}" for number in range(5000))
     assert redact("given-secret-4999.") == "[redacted]."
     assert redact("given-secret-10.") == "given-secret-10."

@@ -7,6 +7,7 @@ import os
 import shutil
 import stat
 import subprocess
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -314,6 +315,51 @@ async def test_the_real_home_is_real_and_caches_are_not(work: Path, tmp_path: Pa
     assert not (root / "home/.gitconfig").exists()
 
 
+@pytest.mark.parametrize("where", ["", "src/deep/project"])
+async def test_what_lies_above_the_working_folder_is_found_and_therefore_named(
+    tmp_path: Path, person: Path, where: str
+) -> None:
+    put(person, BAITS)
+    put(person, {".yarnrc.yml": "", "uv.toml": "", "src/deep/.yarnrc": "", f"{where}/own.txt": ""})
+    (tmp_path / ".npmrc").mkdir()  # no file
+    tools = await made(person / where, tmp_path / "tools", person)
+    named = {name for name, why in tools.left_out.items() if why == "above"}
+    expected = {".npmrc", ".yarnrc.yml", ".cargo/config.toml", "uv.toml", *(["src/deep/.yarnrc"] if where else [])}
+    assert named == {str(person / name) for name in expected}
+    assert "above" not in (await made(person / where, tmp_path / "tools", person, real=True)).left_out.values()
+    put(person, {"src/deep/project/.npmrc": ""})  # the task's own
+    tools = await made(person / "src/deep/project", tmp_path / "tools", person)
+    assert str(person / "src/deep/project/.npmrc") not in tools.left_out
+
+
+async def test_no_value_is_shown_not_even_one_that_was_set(work: Path, tmp_path: Path, person: Path) -> None:
+    tools = await tool_env(work, tmp_path / "tools", ambient={"HOME": str(person)}, set={"NPM_TOKEN": TOKEN})
+    assert tools.variables["NPM_TOKEN"] == TOKEN
+    assert TOKEN not in repr(tools)
+
+
+async def test_a_folder_that_does_not_answer_stalls_nobody(
+    work: Path, tmp_path: Path, person: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers, really = threading.Event(), os.path.isdir
+
+    def isdir(path: str) -> bool:
+        if path == "/mnt/nfs/jdk":
+            answers.wait(20)
+        return really(path)
+
+    monkeypatch.setattr("os.path.isdir", isdir)
+    with anyio.fail_after(10), anyio.move_on_after(1) as scope:
+        await made(work, tmp_path / "tools", person, JAVA_HOME="/mnt/nfs/jdk")
+    assert scope.cancelled_caught
+    answers.set()
+
+
+async def test_a_path_with_a_nul_is_a_value_error(work: Path, tmp_path: Path, person: Path) -> None:
+    with pytest.raises(ValueError, match="cwd holds a NUL"):
+        await made(Path("/a\0b"), tmp_path / "tools", person)
+
+
 async def test_what_is_set_wins_over_all_but_the_depth(work: Path, tmp_path: Path, person: Path) -> None:
     ambient = {"PATH": SYSTEM, "HOME": str(person), "SUBAGENT_DEPTH": "2"}
     chosen = {"PIP_CONFIG_FILE": "/mine", "HOME": "/h", "SUBAGENT_DEPTH": "0"}
@@ -330,7 +376,7 @@ async def test_a_throwaway_home_lends_a_folder_that_goes_with_it(work: Path, per
         for folder in (root, *root.iterdir()):
             assert stat.S_IMODE(folder.stat().st_mode) == 0o700
         assert not home.path("codex").is_relative_to(root)
-        await shell(tools, work, 'mkdir "$CARGO_HOME" && touch "$CARGO_HOME/x" "$TMPDIR/x" "$XDG_RUNTIME_DIR/x"')
+        await shell(tools, work, 'touch "$CARGO_HOME/x" "$TMPDIR/x" "$XDG_RUNTIME_DIR/x"')
     assert not root.exists()
 
 
@@ -369,6 +415,21 @@ async def test_what_an_earlier_task_planted_leads_nowhere(
         assert await shell(tools, work, "git config user.name") == "A\n"
     assert [path.name for path in victim.iterdir()] == ["keep.txt"]
     assert (victim / "keep.txt").read_text() == "precious"
+
+
+@pytest.mark.parametrize(
+    "name", ["", "home", "tmp", "cache", "run", "config", "data", "state", "cargo", "gradle", "composer", "bundle"]
+)
+async def test_a_link_in_the_place_of_a_folder_is_refused(
+    work: Path, tmp_path: Path, person: Path, victim: Path, name: str
+) -> None:
+    root = tmp_path / "tools"
+    if name:
+        root.mkdir()
+    (root / name if name else root).symlink_to(victim)
+    with pytest.raises(NotADirectoryError):
+        await made(work, root, person)
+    assert [path.name for path in victim.iterdir()] == ["keep.txt"]
 
 
 async def test_blanks_in_the_path_of_the_home_break_no_script(work: Path, tmp_path: Path, person: Path) -> None:

@@ -118,7 +118,7 @@ async def gone(path: Path) -> bool:
     """It is gone, or goes in a moment."""
     where = anyio.Path(path)
     with anyio.move_on_after(15):
-        while await where.exists():
+        while await where.exists():  # noqa: ASYNC110 - nothing tells it
             await anyio.sleep(0.01)
     return not await where.exists()
 

@@ -68,6 +68,6 @@ def test_the_callback_of_the_page_keeps_a_task_in_its_sandbox(
 def test_every_option_that_the_page_names_is_one() -> None:
     named = set(re.findall(r"`([a-z]+(?:_[a-z]+)+)[`=]", PAGE))
     fields = set(CodexOptions.model_fields) | set(subagents.Task.__dataclass_fields__)
-    others = {"stop_reason", "retry_at", "request_user_input"}
+    others = {"stop_reason", "retry_at", "request_user_input", "env_key"}
     assert named - fields - others == set()
     assert {"sandbox", "home", "tool_home", "git_writable", "max_refusals"} <= fields

@@ -37,7 +37,7 @@ from endings_kit import (
 from isolation_kit import engines, parent
 
 from subagent_codex import Codex
-from subagent_process import throwaway_home
+from subagent_process import child_env, run_command
 from subagent_testing import Gate
 from subagents import Result
 
@@ -102,6 +102,17 @@ async def test_a_loop_that_ends_while_the_run_is_open_ends_it(work: Path, tmp_pa
 
 
 Program = subprocess.Popen[bytes]
+
+NEXT = """
+import anyio
+from subagent_process import throwaway_home
+
+async def main():
+    async with throwaway_home():
+        pass
+
+anyio.run(main)
+"""
 
 
 @contextmanager
@@ -198,8 +209,8 @@ async def test_nothing_survives_the_program_and_one_of_our_helpers_in_the_same_i
                 os.kill(helper, signal.SIGKILL)
             assert await kin.survivors() == []
             if generations == 1:  # both who knew the home are gone: the next start finds it
-                async with throwaway_home():
-                    pass
+                await anyio.to_thread.run_sync(holder.wait)
+                await run_command([sys.executable, "-c", NEXT], env=child_env(), timeout=30)
             assert await gone(home)
 
 

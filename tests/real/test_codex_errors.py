@@ -71,7 +71,7 @@ OVERLOAD: Final = ("error", "overload", True)
 NETWORK: Final = ("error", "network", True)
 MODEL: Final = ("error", "model", False)
 OUTPUT: Final = ("error", "output", False)
-QUICK: Final = {"stream_idle_timeout": 0.4}
+QUICK: Final = {"stream_idle_timeout": 0.4, "silence_timeout": 1.5}
 
 ROWS: Final = {
     "401": Row(
@@ -98,7 +98,7 @@ ROWS: Final = {
     "503": Row(responses.status(503), OVERLOAD, "both", 503),
     "503, overloaded": Row(responses.status(503, error("server_is_overloaded")), OVERLOAD, "request"),
     "no head, hangs up": Row(responses.cut(), NETWORK, "both"),
-    "no head, silent": Row(responses.silence(), NETWORK, says="has not begun to answer", options=QUICK),
+    "no head, silent": Row(responses.silence(), NETWORK, says="has said nothing for 1.5 s", options=QUICK),
     "a head, silent": Row([responses.created(), responses.silence()], NETWORK, "stream", says="idle", options=QUICK),
     "cut in a message": Row([responses.message("some words"), responses.cut()], NETWORK, "stream"),
     "nobody listens": Row(None, NETWORK),
@@ -216,7 +216,7 @@ async def test_a_server_that_recovers_is_no_failure(work: Path) -> None:
 
 async def test_patience_does_not_run_while_a_command_does(work: Path) -> None:
     with ScriptedResponses([[shell("sleep 1.5")], "done"]) as api:
-        found = await told(against(api, **NO_RETRIES, stream_idle_timeout=0.4), "work", work)
+        found = await told(against(api, **NO_RETRIES, silence_timeout=0.8), "work", work)
     assert found.result.output == "done"
 
 
@@ -224,8 +224,8 @@ async def test_patience_does_not_run_while_a_command_does(work: Path) -> None:
 async def test_silence_after_a_command_ends_the_run_also_when_one_is_left_running(work: Path) -> None:
     for command in (shell("true"), shell("sleep 600", yield_time_ms=250)):
         with ScriptedResponses([[command], responses.silence()]) as api:
-            found = await told(against(api, **NO_RETRIES, stream_idle_timeout=0.4), "work", work, within=20)
-        assert "has not begun to answer for 0.8 s" in failure_in(found.result).message
+            found = await told(against(api, **NO_RETRIES, silence_timeout=0.8), "work", work, within=20)
+        assert "has said nothing for 0.8 s" in failure_in(found.result).message
 
 
 @pytest.mark.long
@@ -237,7 +237,7 @@ async def test_without_our_patience_the_engine_waits_for_ever(work: Path, monkey
 
     monkeypatch.setattr(_patience.Patience, "run", nothing)
     with ScriptedResponses([responses.silence()]) as api:
-        provider = against(api, **NO_RETRIES, stream_idle_timeout=0.2)
+        provider = against(api, **NO_RETRIES, silence_timeout=0.4)
         found = await told(provider, "work", work, idle_limit=5)
     assert (failure_in(found.result).kind, failure_in(found.result).message) == ("timeout", "no event for 5 s")
 
@@ -252,7 +252,7 @@ async def test_without_a_sign_in_nothing_is_sent_and_the_way_out_is_told(work: P
         await told(provider, "work", work, within=2 if home == "isolated" else 5)
     failure = refused.value.failure
     assert (failure.kind, failure.stage, failure.retryable) == ("auth", "start", False)
-    assert "`codex login`" in failure.message
+    assert " login`)" in failure.message
     assert "api_key" in failure.message
 
 

@@ -165,3 +165,17 @@ async def test_commands_with_the_real_home_read_what_lies_in_it_as_the_option_sa
 async def test_commands_with_the_private_home_do_not(work: Path, person: Path, api: ScriptedResponses) -> None:
     await told(against(api), "work", work)
     assert "their-npm-token" not in shell_outputs(api)[0]
+
+
+async def test_the_variable_that_their_provider_takes_its_key_from_reaches_the_engine(
+    work: Path, person: Path, api: ScriptedResponses, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = person / ".codex/config.toml"
+    config.write_text(config.read_text().replace("requires_openai_auth = true", 'env_key = "THEIR_API_KEY"'))
+    monkeypatch.setenv("THEIR_API_KEY", "sk-of-another-vendor-2718")
+    monkeypatch.setenv("ANOTHER_API_KEY", "sk-that-nobody-named-1618")
+    found = await inherited(work)
+    assert found.result.ok, found.result
+    assert {r.headers["authorization"] for r in api.requests} == {"Bearer sk-of-another-vendor-2718"}
+    assert "sk-that-nobody-named" not in str(shell_outputs(api))
+    assert "sk-of-another-vendor" not in str(found)

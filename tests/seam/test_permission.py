@@ -102,6 +102,7 @@ class Asking(Provider):
     async def drive(self, task: Task, link: Link) -> None:
         link.ready()
         choice = await link.ask(self.request)
+        link.note("said before it")
         link.finish(Result.completed(choice.kind))
         link.note("said after the verdict, with sk-proj-abcdefghijklmnopqrstuvwxyz012345")
 
@@ -129,7 +130,8 @@ async def test_what_is_beyond_the_configuration_only_a_callback_grants(
 async def test_a_note_of_the_backend_is_in_the_evidence_without_its_secret() -> None:
     async with Asking(PermissionRequest("x")).start("x") as run:
         pass
-    (note,) = (await run.closed()).evidence.notes
+    before, note = (await run.closed()).evidence.notes
+    assert before == "said before it"
     assert note.startswith("said after the verdict, with [redacted]")
 
 

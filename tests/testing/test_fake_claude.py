@@ -46,7 +46,9 @@ def test_the_test_hears_how_it_was_started_and_what_it_was_sent(tmp_path: Path) 
         assert run.argv == (str(fake.executable), *ARGUMENTS, "--session-id", "s-1", "--permission-mode=plan")
         assert run.env == {"HOME": str(tmp_path)} | {n: v for n, v in run.env.items() if n == "LC_CTYPE"}
         assert (run.cwd, run.descriptors) == (tmp_path, (0, 1, 2))
-        assert [heard.what for heard in fake.heard] == ["run", "initialize", "noise", "answer", "user", "EOF"]
+        assert [heard.what for heard in fake.heard] == [
+            *("run", "initialize", "noise", "answer", "verdict", "user", "EOF"),
+        ]
         assert fake.wait_for("user").message["message"] == {"role": "user", "content": "hi"}
         assert (init["session_id"], init["permissionMode"], init["model"]) == ("s-1", "plan", "claude-sonnet-4-5")
 
@@ -57,6 +59,9 @@ def test_the_test_hears_how_it_was_started_and_what_it_was_sent(tmp_path: Path) 
         ({"turns": []}, "a script has no turns; its members are on, signed_in, turn, version"),
         ({"turn": ["say"]}, "turn: 'say' is no step; steps are answer, ask, begin,"),
         ({"on": {"user": [[{"turn": ["x"]}]]}}, "on.user.turn: 'x' is no step"),
+        ({"turn": "text"}, "turn: 'text' is no list of steps"),
+        ({"turn": [None]}, "turn: None is no step"),
+        ({"on": {"user": "turn"}}, "on.user needs a list of steps for the first time that it happens"),
     ],
 )
 def test_a_script_that_cannot_be_followed_is_refused_before_anything_starts(script: Json, says: str) -> None:
@@ -94,6 +99,59 @@ def test_each_answer_of_the_client_gets_a_verdict(tmp_path: Path) -> None:
         assert [verdict.method for verdict in fake.verdicts] == [subtype for subtype, _, _ in ANSWERS]
         for verdict, (_, _, wrong) in zip(fake.verdicts, ANSWERS, strict=True):
             assert verdict.wrong.endswith(wrong) if wrong else not verdict.wrong
+
+
+def test_an_answer_too_many_gets_a_verdict_and_so_does_one_to_nothing(tmp_path: Path) -> None:
+    sent = {"type": "control_request", "request_id": "s", "request": {"subtype": "sent_one"}}
+    asks: list[Any] = [
+        {"ask": {"subtype": "brand_new", "id": "r"}},
+        {"send": sent},
+        {"message": {**sent, "request_id": "m"}},
+        {"ask": {"subtype": "brand_new", "id": "r"}},
+        {"gate": "over"},
+    ]
+
+    def answer(request_id: Any) -> None:
+        told = {"subtype": "error", "request_id": request_id, "error": "no"}
+        client.send({"type": "control_response", "response": told})
+
+    with FakeClaude({"turn": asks}) as fake, client_of(fake, tmp_path) as client:
+        client.begin()
+        answer("nobody")
+        answer(5)
+        for _ in range(2):  # the same id may be asked with again
+            client.told("control_request/brand_new")
+            answer("r")
+        for request_id in ("s", "m", "s", "m", "r"):
+            answer(request_id)
+        fake.wait_for("answer", 9)
+        fake.wait_for("verdict", 7)
+        assert sorted((verdict.method, verdict.wrong) for verdict in fake.verdicts) == [
+            ("", "answers no request"),
+            ("", "answers no request"),
+            ("brand_new", ""),
+            ("brand_new", ""),
+            ("brand_new", "was answered before"),
+            ("sent_one", "was answered before"),
+            ("sent_one", "was answered before"),
+        ]
+        fake.open("over")
+
+
+def test_what_answers_bytes_of_the_script_or_comes_late_gets_no_verdict(tmp_path: Path) -> None:
+    raw = {"type": "control_request", "request_id": "raw", "request": {"subtype": "brand_new"}}
+    late = {"subtype": "can_use_tool", "id": "late", "wait": False}
+    steps: list[Any] = [{"ask": late}, "withdraw", {"raw": json.dumps(raw) + "\n"}, {"gate": "over"}]
+    with FakeClaude({"turn": steps}) as fake, client_of(fake, tmp_path) as client:
+        client.begin()
+        client.told("control_request/brand_new")
+        for request_id in ("late", "raw"):
+            told = {"subtype": "error", "request_id": request_id, "error": "no"}
+            client.send({"type": "control_response", "response": told})
+        fake.wait_for("answer", 2)
+        assert client.ask("set_model")["response"] == {"model": "claude-sonnet-4-5"}
+        assert fake.verdicts == []
+        fake.open("over")
 
 
 def test_a_request_may_have_any_members_and_be_withdrawn(tmp_path: Path) -> None:
@@ -219,6 +277,14 @@ def test_it_is_deaf_where_the_script_says(tmp_path: Path) -> None:
         fake.open("go")
         fake.wait_for("alive")
         client.process.kill()
+        assert client.process.wait(BOUND) == -signal.SIGKILL
+
+
+def test_who_does_not_hear_that_the_test_is_over_is_killed(tmp_path: Path) -> None:
+    with FakeClaude({"on": {"start": [[{"mark": "here"}, {"signal": "SIGSTOP"}]]}}) as fake:
+        client = Client(fake.executable, tmp_path, *ARGUMENTS, env={})
+        fake.wait_for("here")
+    with closing(client):
         assert client.process.wait(BOUND) == -signal.SIGKILL
 
 

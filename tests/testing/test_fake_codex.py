@@ -42,7 +42,7 @@ def test_the_test_hears_how_it_was_started_and_what_it_was_sent(tmp_path: Path) 
         assert run.env == {"CODEX_HOME": str(tmp_path)} | {n: v for n, v in run.env.items() if n == "LC_CTYPE"}
         assert (run.cwd, run.umask, run.descriptors) == (tmp_path, 0o027, (0, 1, 2))
         assert str(tmp_path) not in repr(run).replace(f"cwd={tmp_path!r}", "")
-        assert [heard.what for heard in fake.heard] == ["run", "initialize", "noise", "answer", "EOF"]
+        assert [heard.what for heard in fake.heard] == ["run", "initialize", "noise", "answer", "verdict", "EOF"]
         assert fake.heard[2].members["text"] == "no message"
         assert fake.received == [{"id": 1, "method": "initialize", "params": INFO}, {"id": 7, "result": {}}]
         assert fake.wait_for("initialize").message["params"] == INFO
@@ -57,16 +57,23 @@ def test_what_a_client_sees_the_test_knows_already(tmp_path: Path) -> None:
             assert fake.heard[-1].message["id"] == number
 
 
-@pytest.mark.parametrize(
-    ("script", "says"),
-    [
-        ({"turns": []}, "a script has no turns; its members are on, requires_openai_auth, signed_in, turn, version"),
-        ({"turn": ["say"]}, "turn: 'say' is no step; steps are answer, ask, begin,"),
-        ({"on": {"EOF": [[{"exit": 0, "pause": 1}]]}}, "on.EOF: {'exit': 0, 'pause': 1} is no step"),
-        ({"on": {"EOF": []}}, "on.EOF needs a list of steps for the first time that it happens"),
-        ({"turn": [{"turn": [{"turn": ["x"]}]}]}, "turn.turn.turn: 'x' is no step"),
-    ],
-)
+IMPOSSIBLE: list[tuple[Json, str]] = [
+    ({"turns": []}, "a script has no turns; its members are on, requires_openai_auth, signed_in, turn, version"),
+    ({"turn": ["say"]}, "turn: 'say' is no step; steps are answer, ask, begin,"),
+    ({"on": {"EOF": [[{"exit": 0, "pause": 1}]]}}, "on.EOF: {'exit': 0, 'pause': 1} is no step"),
+    ({"on": {"EOF": []}}, "on.EOF needs a list of steps for the first time that it happens"),
+    ({"turn": [{"turn": [{"turn": ["x"]}]}]}, "turn.turn.turn: 'x' is no step"),
+    ({"turn": [{}]}, "turn: {} is no step"),
+    ({"turn": [None]}, "turn: None is no step"),
+    ({"turn": {"message": "x"}}, "turn: {'message': 'x'} is no list of steps"),
+    ({"turn": "message"}, "turn: 'message' is no list of steps"),
+    ({"turn": [{"turn": "message"}]}, "turn.turn: 'message' is no list of steps"),
+    ({"on": {"EOF": ["answer"]}}, "on.EOF: 'answer' is no list of steps"),
+    ({"on": {"EOF": "answer"}}, "on.EOF needs a list of steps for the first time that it happens"),
+]
+
+
+@pytest.mark.parametrize(("script", "says"), IMPOSSIBLE)
 def test_a_script_that_cannot_be_followed_is_refused_before_anything_starts(script: Json, says: str) -> None:
     with pytest.raises(ValueError, match=says.replace("{", r"\{").replace("}", r"\}")):
         FakeCodex(script)
@@ -116,6 +123,45 @@ def test_each_request_of_the_server_is_asked_and_each_answer_gets_a_verdict(tmp_
         assert [method for method in ASKED if not wrong[method]] == ASKED[:2]
         assert wrong["item/tool/call"] == "result lacks contentItems, success"
         assert fake.verdicts[0].answer == {"id": 0, "result": {"decision": "decline"}}
+
+
+def test_an_answer_too_many_gets_a_verdict_and_so_does_one_to_nothing(tmp_path: Path) -> None:
+    asks: list[Any] = [
+        {"ask": "brand/new"},
+        {"send": {"id": "x", "method": "sent/one"}},
+        {"ask": {"method": "brand/new", "id": 0}},
+        {"gate": "over"},
+    ]
+    no = {"error": {"code": -32601, "message": "no"}}
+    with FakeCodex({"turn": asks}) as fake, client_of(fake, tmp_path) as client:
+        begin(client)
+        client.send({"id": 77, "result": {}})
+        for _ in range(2):  # the same number may be asked with again
+            client.told("brand/new")
+            client.send({"id": 0, **no})
+        client.send({"id": "x", **no})
+        client.send({"id": "x", **no})
+        client.send({"id": 0, **no})
+        fake.wait_for("answer", 6)
+        fake.wait_for("verdict", 5)
+        assert sorted((verdict.method, verdict.wrong) for verdict in fake.verdicts) == [
+            ("", "answers no request"),
+            ("brand/new", ""),
+            ("brand/new", ""),
+            ("brand/new", "was answered before"),
+            ("sent/one", "was answered before"),
+        ]
+
+
+def test_what_answers_bytes_of_the_script_gets_no_verdict(tmp_path: Path) -> None:
+    steps: list[Any] = [{"raw": '{"id":5,"method":"brand/new"}\n'}, {"gate": "over"}]
+    with FakeCodex({"turn": steps}) as fake, client_of(fake, tmp_path) as client:
+        begin(client)
+        client.until(lambda message: message.get("id") == 5)
+        client.send({"id": 5, "result": {}})
+        fake.wait_for("answer")
+        assert "result" in client.ask("account/read", {})
+        assert fake.verdicts == []
 
 
 def test_a_request_may_have_any_id_and_parameters_and_need_not_be_waited_for(tmp_path: Path) -> None:

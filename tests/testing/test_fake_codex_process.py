@@ -177,6 +177,27 @@ async def test_a_coroutine_that_waits_can_be_cancelled() -> None:
     assert scope.cancelled_caught
 
 
+BUSY: dict[str, list[Any]] = {
+    "stopped": [{"mark": "here"}, {"signal": "SIGSTOP"}],
+    "writing to who does not read": [{"mark": "here"}, {"burst": {"count": 100_000, "method": "x", "params": {}}}],
+    "asleep between two writes": [{"wire": {"chunk": 1, "gap": 60}}, {"mark": "here"}, {"raw": "xx"}],
+}
+
+
+@pytest.mark.parametrize("how", BUSY)
+def test_who_does_not_hear_that_the_test_is_over_is_killed(tmp_path: Path, how: str) -> None:
+    with FakeCodex({"on": {"start": [BUSY[how]]}}) as fake:
+        process = subprocess.Popen(
+            [fake.executable, "app-server"],
+            env={"CODEX_HOME": str(tmp_path)},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        fake.wait_for("here")
+    with process:
+        assert process.wait(BOUND) == -9
+
+
 def test_thirty_at_once_and_nothing_is_left_when_the_fake_is_closed(tmp_path: Path) -> None:
     before = Snapshot.take(tmp_path)
     with FakeCodex() as fake:

@@ -297,6 +297,52 @@ def test_a_thread_is_resumed_in_another_process_alike(sides: tuple[Side, Side]) 
     both(sides, talk)
 
 
+ASKED: dict[str, Json] = {
+    "nothing": {},
+    **{word: {"sandbox": word} for word in ("read-only", "workspace-write", "danger-full-access")},
+    "a profile that extends one": {
+        "config": {"default_permissions": "mine", "permissions": {"mine": {"extends": ":workspace"}}}
+    },
+    "a profile that extends none": {"config": {"default_permissions": "mine", "permissions": {"mine": {}}}},
+    "a profile of its own": {"config": {"default_permissions": ":danger-full-access"}},
+    "a word beside a profile": {
+        "sandbox": "read-only",
+        "config": {"default_permissions": "mine", "permissions": {"mine": {"extends": ":workspace"}}},
+    },
+}
+"""What may be asked for: the sandbox of a thread."""
+
+
+def test_a_sandbox_or_a_permission_profile_is_taken_alike(sides: tuple[Side, Side]) -> None:
+    def talk(side: Side) -> list[Any]:
+        side.script(["hi"], {})
+        told: list[Any] = []
+        threads: list[str] = []
+        with side.client() as client:
+            client.ask("initialize", {"clientInfo": {"name": "test", "version": "1"}})
+            for how, asked in ASKED.items():
+                if asked:  # without a word the real one's own configuration decides
+                    opened = client.ask("thread/start", asked)["result"]
+                    told.append([how, opened["sandbox"]["type"], opened["activePermissionProfile"]])
+                    threads.append(opened["thread"]["id"])
+                    client.turn(threads[-1])
+                    client.told("turn/completed")
+        for thread in threads[:4]:
+            with side.client() as client:
+                client.ask("initialize", {"clientInfo": {"name": "test", "version": "1"}})
+                opened = client.ask("thread/resume", {"threadId": thread, "excludeTurns": True})["result"]
+                told.append([opened["sandbox"]["type"], opened["activePermissionProfile"]])
+        for how, asked in ASKED.items():
+            with side.client() as client:
+                client.ask("initialize", {"clientInfo": {"name": "test", "version": "1"}})
+                again = {"threadId": threads[1], "excludeTurns": True, **asked}
+                opened = client.ask("thread/resume", again)["result"]
+                told.append(["again", how, opened["sandbox"]["type"], opened["activePermissionProfile"]])
+        return told
+
+    both(sides, talk)
+
+
 def test_signing_in_and_out_is_told_alike(sides: tuple[Side, Side]) -> None:
     def talk(side: Side) -> list[Any]:
         side.script(["hi"], {})

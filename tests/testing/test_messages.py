@@ -174,6 +174,33 @@ def test_a_function_decides_and_what_it_raises_is_a_500() -> None:
 
 
 @pytest.mark.parametrize(
+    ("turn", "says"),
+    [
+        ([messages.thinking("x"), "done"], "turn 1: 'done' is no step; a text among steps is messages.text"),
+        ((step for step in [messages.text("x")]), "turn 1: <generator"),
+        (None, "turn 1: None is no step"),
+        ([messages.text("x"), messages.status(500)], "turn 1: a status comes in place of a stream"),
+        ([messages.started(), messages.status(500)], "turn 1: a status comes in place of a stream"),
+        ([messages.status(500, headers={"x": "\u20ac"})], "latin-1"),
+    ],
+    ids=lambda part: part if isinstance(part, str) else "",
+)
+@pytest.mark.parametrize("stream", [True, False], ids=["stream", "whole"])
+def test_a_turn_that_is_none_is_raised_on_leaving_and_the_client_gets_a_500(turn: Any, says: str, stream: bool) -> None:
+    with pytest.raises((TypeError, ValueError), match=says), ScriptedMessages(lambda body, n: turn) as api:
+        assert _ask(api, {**ASKED, "stream": stream})[0] == 500
+
+
+def test_what_json_has_no_form_for_cuts_a_stream_and_is_a_500_where_there_is_none() -> None:
+    turn = [messages.text("x"), messages.event("odd", value=object()), messages.usage(input_tokens=1)]
+    odd = [messages.text("x"), messages.Usage({"input_tokens": object()})]
+    answers: list[Any] = []
+    with pytest.raises(TypeError, match="not JSON serializable"), ScriptedMessages([turn, odd]) as api:
+        answers += [_events(api)[-1]["type"], _ask(api, ASKED)[0]]
+    assert answers == ["content_block_stop", 500]
+
+
+@pytest.mark.parametrize(
     "body",
     [
         {"system": [{"type": "text", "text": "You are naming a coding session"}]},

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import resource
 import socket
 import threading
 from contextlib import closing, suppress
@@ -301,11 +303,89 @@ def test_every_connection_is_counted_also_one_that_speaks_no_http(said: bytes) -
     assert api.others == []
 
 
-def test_a_bad_length_ends_the_connection() -> None:
+@pytest.mark.parametrize(
+    "said",
+    [
+        b"Content-Length: many\r\n\r\n",
+        b"Content-Length: -5\r\n\r\n{}",
+        b'Content-Length: 100\r\n\r\n{"a":1',
+        b"Transfer-Encoding: chunked\r\n\r\nzz\r\n",
+        b'Transfer-Encoding: chunked\r\n\r\n50\r\n{"a"',
+        b"Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n",
+    ],
+)
+def test_a_request_that_is_cut_short_or_has_no_length_is_none_and_takes_nobodys_turn(said: bytes) -> None:
+    with ScriptedResponses(["first", "second"]) as api:
+        line = _connect(api)
+        line.sendall(b"POST /v1/responses HTTP/1.1\r\n" + said)
+        line.shutdown(socket.SHUT_WR)
+        assert _rest(line) == b""
+        assert _events(_whole(api))[-1]["response"]["output"][0]["content"][0]["text"] == "first"
+    assert len(api.requests) == 1
+
+
+def test_a_client_that_waits_for_permission_to_send_its_body_gets_it() -> None:
     with ScriptedResponses() as api:
         line = _connect(api)
-        line.sendall(b"POST /v1/responses HTTP/1.1\r\nContent-Length: many\r\n\r\n")
-        assert _rest(line) == b""
+        line.sendall(b"POST /v1/responses HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: 7\r\n\r\n")
+        _until(line, b"HTTP/1.1 100 Continue\r\n\r\n")
+        line.sendall(b'{"a":1}')
+        _until(line, b"\r\n0\r\n\r\n")
+        line.close()
+    assert api.requests[0].body == {"a": 1}
+
+
+@pytest.mark.parametrize(
+    ("turn", "says"),
+    [
+        ([responses.reasoning("x"), "done"], "turn 1: 'done' is no step"),
+        ((step for step in [responses.message("x")]), "turn 1: <generator"),
+        (None, "turn 1: None is no step"),
+        ([responses.message("x"), responses.status(500)], "turn 1: a status comes in place of a stream"),
+        ([responses.status(500, {"a": object()})], "not JSON serializable"),
+        ([responses.status(500, {}, {"x": "\u20ac"})], "latin-1"),
+    ],
+    ids=lambda part: part if isinstance(part, str) else "",
+)
+def test_a_turn_that_is_none_is_raised_on_leaving_and_the_client_gets_a_500(turn: Any, says: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=says), ScriptedResponses(lambda body, n: turn) as api:
+        assert _whole(api).startswith(b"HTTP/1.1 500")
+
+
+def test_what_json_has_no_form_for_in_the_middle_cuts_the_stream_and_is_raised_on_leaving() -> None:
+    turn = [responses.message("x"), responses.event("odd", value=object())]
+    answers: list[bytes] = []
+    with pytest.raises(TypeError, match="not JSON serializable"), ScriptedResponses([turn]) as api:
+        answers.append(_whole(api))
+    assert _types(answers[0])[-1] == "response.output_item.done"
+    assert not answers[0].endswith(b"0\r\n\r\n")
+
+
+def test_a_shortage_of_descriptors_is_survived() -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with ScriptedResponses() as api, socket.socket() as line:
+        _whole(api)  # the server is at work
+        line.settimeout(0.2)
+        free = os.dup(0)
+        os.close(free)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (free, hard))
+        try:
+            line.connect((urlsplit(api.base_url).hostname, urlsplit(api.base_url).port))
+            _ask(line, {})
+            with pytest.raises(TimeoutError):
+                line.recv(1)
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        line.settimeout(10)
+        _until(line, b"response.completed")
+
+
+def test_a_gate_that_was_released_before_is_reached_all_the_same() -> None:
+    gate = Gate()
+    gate.release()
+    with ScriptedResponses([[gate, responses.message("x")]]) as api:
+        _whole(api)
+        gate.wait_until_reached(within=0)
 
 
 def test_a_connection_serves_more_than_one_request() -> None:

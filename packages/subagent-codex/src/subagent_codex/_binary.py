@@ -23,7 +23,7 @@ from anyio import to_thread
 
 from subagent_codex._home import inherited
 from subagent_codex._methods import PINNED
-from subagent_codex._session import SIGN_IN
+from subagent_codex._session import sign_in
 from subagent_codex.options import CodexOptions
 from subagent_process import ProcessError, child_env, redact, run_command, throwaway_home
 from subagents import Failure, Probe, StartError
@@ -181,7 +181,7 @@ async def _sign_in(options: CodexOptions, binary: Binary) -> tuple[bool | None, 
     if options.base_url is not None:
         return None, "a model server of its own, asked without a key", ""
     if options.home == "isolated":
-        return False, "an isolated home without an API key", SIGN_IN
+        return False, "an isolated home without an API key", sign_in(binary.path)
     try:
         return await _status(options, binary)
     except StartError as error:

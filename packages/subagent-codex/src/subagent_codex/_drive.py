@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -17,12 +17,12 @@ from subagent_codex._answers import Answers
 from subagent_codex._binary import Binary
 from subagent_codex._failures import ending_of
 from subagent_codex._guard import Guard
-from subagent_codex._home import Home, speaks_about
+from subagent_codex._home import Home, hidden_variables, key_variables, speaks_about
 from subagent_codex._instructions import project_instructions
 from subagent_codex._patience import Patience
 from subagent_codex._placeholders import Placeholders
-from subagent_codex._roots import Access, GitRoots, git_roots
-from subagent_codex._session import Session, text_input
+from subagent_codex._sandbox import Opened, opened
+from subagent_codex._session import Session, sign_in, text_input
 from subagent_codex._settings import (
     DEFAULT_MODEL,
     PROFILE,
@@ -33,6 +33,7 @@ from subagent_codex._settings import (
     process_settings,
     profiled,
     thread_config,
+    wider,
 )
 from subagent_codex._stderr import EXPECTED, Stderr
 from subagent_codex._turn import Turn
@@ -48,7 +49,6 @@ from subagent_process import (
     ShutdownReport,
     child_env,
     open_process,
-    tool_env,
 )
 from subagents import Evidence, Failure, Link, NoticeEvent, Result, StartError, Task
 
@@ -73,8 +73,7 @@ class Drive:
         self._heard = anyio.Event()  # nothing more is said into the turn
         self._turn = Turn(link.emit, accepted=self._accepted, ended=self._ended, cwd=self._cwd)
         self._gave_up: Failure | None = None
-        bound = options.stream_idle_timeout * (2 + options.stream_max_retries)  # one more than the engine tries
-        self._patience = Patience(bound, self._busy, self._give_up)
+        self._patience = Patience(options.silence_timeout, self._busy, self._give_up)
         self._refused: StartError | PeerClosed | None = None  # turn/start was not taken
         self._model: str | None = None
         self._project = ""  # its instructions
@@ -108,29 +107,39 @@ class Drive:
     async def _open_sandbox(self) -> None:
         """What commands get and may write: found out while the engine starts, and needed by its thread."""
         options, link = self._options, self._link
-        tools = await tool_env(self._cwd, self._home.private, real=options.tool_home == "real")
-        git = GitRoots("none")
-        if options.sandbox == "workspace-write" and options.git_writable is not False:
-            git = git_roots(self._cwd, open_plain=bool(options.git_writable) or profiled(options))
-            if git.reason:
-                link.emit(NoticeEvent(git.reason, "git"))
-        opened = (*options.writable_roots, *tools.writable)
-        filesystem: dict[str, Access] = {**{str(path): "write" for path in opened}, **git.filesystem}
-        roots = (self._cwd, *(path for path, access in filesystem.items() if access == "write"))
-        closed = tuple(path for path, access in filesystem.items() if access == "read")
-        self._params = self._thread_params(tools.variables, filesystem)
+        try:
+            sandbox = await opened(options, self._cwd, self._home.private)
+        except FileNotFoundError:
+            if await anyio.Path(self._home.private.root).exists():
+                raise
+            self._params = {}  # the home went with the engine, and whatever is asked of that now says how it ended
+            self._sandbox_open.set()
+            return
+        try:
+            self._aftermath.enter_context(Guard(sandbox.git, link.note, closed=profiled(options)))
+        except OSError as error:
+            sandbox = sandbox.without_git(f"a commit will be refused: {error}")
+        if sandbox.git.reason:
+            link.emit(NoticeEvent(sandbox.git.reason, "git"))
+        if sandbox.above:
+            found = ", ".join(sandbox.above)
+            text = f"commands may use what {found} says, tokens too: npm and cargo look above the working folder"
+            link.emit(NoticeEvent(text, "tools", "warning"))
+        self._params = self._thread_params(sandbox)
         self._answers = Answers(
-            link, self._turn, policy=options.approval_policy, sandbox=options.sandbox, roots=roots, closed=closed,
-            network=options.network_access, max_refusals=options.max_refusals, give_up=self._give_up,
+            link, self._turn, policy=options.approval_policy, sandbox=options.sandbox, roots=sandbox.roots,
+            closed=sandbox.closed, network=options.network_access, max_refusals=options.max_refusals,
+            give_up=self._give_up,
         )  # fmt: skip
-        self._aftermath.enter_context(Placeholders(*roots, active=options.sandbox == "workspace-write"))
-        self._aftermath.enter_context(Guard(git, link.note))
+        self._aftermath.enter_context(Placeholders(*sandbox.roots, active=options.sandbox == "workspace-write"))
         self._sandbox_open.set()
 
     def _env(self) -> dict[str, str]:
         home, options = self._home, self._options
         if options.home == "inherit":
-            found = child_env(set={"CODEX_HOME": str(home.codex)})
+            # Its own TMPDIR, which commands may write in: in /tmp are the homes of all runs.
+            own = {"CODEX_HOME": str(home.codex), "TMPDIR": str(home.private.path("tmp"))}
+            found = child_env(set=own, passing=key_variables(home.codex))
             found.pop("RUST_LOG", None)  # megabytes on its stderr
             return found
         found = child_env(minimal=True, home=home.private, set={"CODEX_HOME": str(home.codex)})
@@ -138,14 +147,20 @@ class Drive:
             found["PATH"] = _engine_path(self._binary.path_folder, found.get("PATH", os.defpath), home)
         return found
 
-    def _thread_params(self, tools: Mapping[str, str], filesystem: Mapping[str, Access]) -> dict[str, Any]:
+    def _thread_params(self, sandbox: Opened) -> dict[str, Any]:
         options, task = self._options, self._task
         default = None if options.home == "inherit" else DEFAULT_MODEL
         found: dict[str, Any] = {
             "cwd": self._cwd,
             "approvalPolicy": options.approval_policy,
             "model": task.model or options.model or default,
-            "config": thread_config(options, key=self._key, tools=tools, filesystem=filesystem),
+            "config": thread_config(
+                options,
+                key=self._key,
+                tools=sandbox.tools,
+                filesystem=sandbox.filesystem,
+                hidden=hidden_variables(self._home.codex) if options.home == "inherit" else (),
+            ),
         }
         if not profiled(options):
             found["sandbox"] = options.sandbox
@@ -183,7 +198,7 @@ class Drive:
                         pump.cancel()
                     tasks.cancel_scope.cancel()
                     if not ended and not self._told and (said := self._stderr.text):
-                        link.note(f"codex wrote on its standard error: {said[-1000:]}")
+                        link.note(f"codex wrote on its standard error: {said}")
 
     def _pump(self, tasks: anyio.abc.TaskGroup, body: Callable[[], Awaitable[object]]) -> anyio.CancelScope:
         scope = anyio.CancelScope(shield=True)
@@ -212,25 +227,32 @@ class Drive:
         try:
             await session.initialize(self._home.codex)
             if options.base_url is None:
-                await (session.check_account() if self._key is None else session.sign_in(self._key))
+                await (
+                    session.check_account(sign_in(self._binary.path))
+                    if self._key is None
+                    else session.sign_in(self._key)
+                )
             await self._sandbox_open.wait()
-            opened = await session.open_thread(self._params, task.resume)
+            thread = await session.open_thread(self._params, task.resume)
         except PeerClosed as closed:
             raise StartError(await self._exit("launch")) from closed
         if self._gave_up is not None:
             raise StartError(self._gave_up)
-        if profiled(options) and _text(opened.get("activePermissionProfile"), "id") != PROFILE:
+        if profiled(options) and _text(thread.get("activePermissionProfile"), "id") != PROFILE:
             reason = "codex did not take the permission profile of the run, and its sandbox would be another one"
             raise StartError(Failure("protocol", "start", reason))
-        self._turn.thread = _text(opened.get("thread"), "id")
+        if wider(_text(thread.get("sandbox"), "type"), options.sandbox):
+            reason = f"codex opened a sandbox that is wider than {options.sandbox}"
+            raise StartError(Failure("protocol", "start", reason))
+        self._turn.thread = _text(thread.get("thread"), "id")
         if not self._turn.thread:  # nothing that comes could be told from what other threads say
             raise StartError(Failure("protocol", "start", "codex opened a thread and did not say its id"))
-        self._model = _text(opened, "model")
+        self._model = _text(thread, "model")
         tasks.start_soon(self._start_turn)
         tasks.start_soon(self._steer)
         tasks.start_soon(self._patience.run)
         await self._over.wait()
-        if self._refused is not None and not self._turn.accepted:
+        if self._refused is not None:
             if isinstance(self._refused, PeerClosed):
                 raise StartError(await self._exit("launch")) from self._refused
             raise self._refused
@@ -251,8 +273,8 @@ class Drive:
         try:
             answer = await self._session.start_turn(params)
         except (StartError, PeerClosed) as error:
-            self._refused = error
             if not self._turn.accepted:
+                self._refused = error
                 self._over.set()
         else:
             self._turn.begin(_text(answer.get("turn"), "id") or "")

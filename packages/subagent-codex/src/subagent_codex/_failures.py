@@ -103,7 +103,10 @@ _TEXTS: Final[tuple[tuple[str, Rule], ...]] = (
     (r"max_output_tokens", Rule("model", "raise the limit of output tokens, or split the task", stop="max-tokens")),
     (r"reason: content_filter|content[_ ]policy", ERRORS["cyberPolicy"]),
     (r"context_length_exceeded|model's context window", ERRORS["contextWindowExceeded"]),
-    (r"Missing environment variable: ", Rule("auth", "give the API key with api_key or api_key_env")),
+    (
+        r"Missing environment variable: ",
+        Rule("auth", "set the variable that the configuration of the model provider names"),
+    ),
     (r"(?i)usage limit|insufficient_quota|usage_limit_reached", ERRORS["usageLimitExceeded"]),
     (
         r"stream disconnected|idle timeout waiting for|error sending request|waiting for network",

@@ -12,13 +12,15 @@ _BEFORE_NAME: Final = 40  # bytes of times, device, inode, mode, owner and size
 _PATTERN: Final = _GITLINK.to_bytes(4, "big")
 
 
-def gitlinks(index: bytes | None) -> frozenset[str]:
-    """The paths of the nested repositories in an index; empty for what is no index that we can read.
+def gitlinks(index: bytes | None) -> frozenset[str] | None:
+    """The paths of the nested repositories in an index; None for what is no index that we can read.
 
     Args:
         index: the file's bytes.
     """
-    if index is None or not index.startswith(b"DIRC") or _PATTERN not in index:
+    if index is None or not index.startswith(b"DIRC"):
+        return None
+    if _PATTERN not in index:
         return frozenset()  # nearly always: what follows takes about 1 µs an entry
     for hash_size in (20, 32):  # SHA-1, SHA-256: the configuration says which; the wrong one does not fit
         try:
@@ -27,7 +29,7 @@ def gitlinks(index: bytes | None) -> frozenset[str]:
             continue
         if end == len(index) - hash_size or index[end : end + 4].isalpha():  # the checksum, or an extension
             return found
-    return frozenset()
+    return None
 
 
 def _paths(index: bytes, hash_size: int) -> tuple[frozenset[str], int]:

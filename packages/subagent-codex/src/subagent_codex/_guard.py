@@ -3,7 +3,7 @@
 Before: what has to stay closed has to be there.  The engine closes what is missing by an empty file of its own, and an
 empty ``commondir`` is the end of a repository, also on the host if the engine is killed meanwhile.  So a plain
 repository gets a ``commondir`` that says ``.``, which changes nothing for git (2.39) but how it spells the way there,
-an empty ``hooks`` folder and, where git would read it, an empty ``config.worktree``.
+an empty ``hooks`` folder and, where git would read it, an empty ``config.worktree``, which stays.
 
 Whoever else uses the same repository, in another process too, holds a lock on that ``commondir``; the last one removes
 it.  A harness that is killed leaves it behind, harmless, and the next run that opens the repository removes it.
@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from subagent_codex._gitlinks import gitlinks
-from subagent_codex._roots import GitRoots, content
+from subagent_codex._roots import GitRoots, content, reads_worktree_config
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,9 +38,15 @@ _MOST: Final = 1 << 28  # bytes of an index that are looked at
 class Guard:
     """The time in which a task may write in folders of git."""
 
-    def __init__(self, roots: GitRoots, tell: Callable[[str], None]) -> None:
-        """`tell` gets a sentence for people for each thing that the task should not have done."""
-        self._plain, self._tell = roots.kind == "plain", tell
+    def __init__(self, roots: GitRoots, tell: Callable[[str], None], *, closed: bool) -> None:
+        """For the time of a run.
+
+        Args:
+            roots: what is opened.
+            tell: gets a sentence for people for each thing that the task should not have done.
+            closed: the sandbox keeps closed what `roots` says: whatever changes there is the person's doing.
+        """
+        self._plain, self._tell, self._sealed = roots.kind == "plain", tell, closed
         self._folder = roots.roots[0] if roots.roots else None
         self._closed = {path.name: path for path in roots.closed}
 
@@ -59,13 +65,12 @@ class Guard:
                 undo.callback(_take_commondir, commondir, self._lock)
                 with suppress(FileExistsError):
                     self._closed["hooks"].mkdir()
-            self._config_was_missing = False
             if config := self._closed.get("config.worktree"):
                 with suppress(FileExistsError):
-                    config.touch(exist_ok=False)
-                    self._config_was_missing = True
+                    config.touch(exist_ok=False)  # it stays: another run may have found it there meanwhile
             undo.pop_all()
-        self._before = {path: content(path) for path in (self._folder / name for name in _FILES)}
+        watched = tuple(name for name in _FILES if name not in self._closed) if self._sealed else _FILES
+        self._before = {path: content(path) for path in (self._folder / name for name in watched)}
         self._links = self._gitlinks(self._folder)
 
     def __exit__(self, *_: object) -> None:
@@ -73,23 +78,40 @@ class Guard:
         if self._folder is None:
             return
         for path, before in self._before.items():
-            if content(path) != before if before is not None else os.path.lexists(path):
+            if content(path) == before if before is not None else not os.path.lexists(path):
+                continue
+            if self._sealed and reads_worktree_config(self._folder):  # the person has turned that on meanwhile
+                self._tell(f"{path} has come during the run: look at it before you run git there")
+            else:
                 self._put_back(path, before)
-        if new := self._gitlinks(self._folder) - self._links:
+        links = self._gitlinks(self._folder)
+        if links is None and self._links is not None:
+            self._tell(
+                f"the index in {self._folder} cannot be looked at any more: see whether nested repositories are"
+                " registered in it before you run git there, which would do what their configuration says"
+            )
+        if new := (links or frozenset()) - (self._links or frozenset()):
             self._tell(
                 f"the task has registered nested repositories in the index ({', '.join(sorted(new))}): look at their"
                 " configuration before you run git there, which would do what it says"
             )
-        with suppress(OSError):
-            if self._config_was_missing and not self._closed["config.worktree"].lstat().st_size:
-                self._closed["config.worktree"].unlink()
-        if self._plain:
+        if self._plain and _take_commondir(self._closed["commondir"], self._lock):
             with suppress(OSError):
                 self._closed["hooks"].rmdir()  # fails where there are hooks
-            _take_commondir(self._closed["commondir"], self._lock)
 
-    def _gitlinks(self, folder: Path) -> frozenset[str]:
-        return gitlinks(content(folder / "index", _MOST))
+    def _gitlinks(self, folder: Path) -> frozenset[str] | None:
+        """In the index, and in what a split index shares; None where one of them cannot be read."""
+        found: set[str] = set()
+        try:
+            for name in os.listdir(folder):
+                if name == "index" or name.startswith("sharedindex."):
+                    named = gitlinks(content(folder / name, _MOST))
+                    if named is None:
+                        return None
+                    found |= named
+        except OSError:
+            return None
+        return frozenset(found)
 
     def _put_back(self, path: Path, before: bytes | None) -> None:
         try:
@@ -148,12 +170,17 @@ def _locked(held: int, how: int) -> bool:
     return True
 
 
-def _take_commondir(path: Path, held: int) -> None:
-    """Remove it, if nobody else holds it."""
-    with suppress(OSError):
+def _take_commondir(path: Path, held: int) -> bool:
+    """Remove it, if nobody else holds it; whether it is gone."""
+    try:
         if _locked(held, fcntl.LOCK_EX) and _is(path, held):
             path.unlink()
-    os.close(held)
+            return True
+    except OSError:
+        pass
+    finally:
+        os.close(held)
+    return False
 
 
 def _is(path: Path, held: int) -> bool:

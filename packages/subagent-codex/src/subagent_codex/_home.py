@@ -6,10 +6,10 @@ import fcntl
 import os
 import tomllib
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import anyio
 
@@ -19,6 +19,17 @@ from subagents import Failure, Link, NoticeEvent, StartError
 
 _LOCK: Final = ".subagents.lock"
 _LOCK_POLL: Final = (0.02, 0.5)  # s, from the first look to the longest pause
+
+_held: Final[set[int]] = set()
+
+
+def _after_fork() -> None:  # pragma: no cover - runs only in a fork of the harness, which a test starts
+    """A fork of the harness shares the lock, and would hold it after the run."""
+    while _held:
+        os.close(_held.pop())
+
+
+os.register_at_fork(after_in_child=_after_fork)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,19 +83,52 @@ def inherited() -> Path:
 def speaks_about(home: Path, cwd: str) -> bool:
     """Whether the person's own configuration says if the folder is trusted."""
     try:
-        found = tomllib.loads((home / "config.toml").read_text(encoding="utf-8"))
-        return "trust_level" in found["projects"][cwd]
-    except (OSError, ValueError, LookupError, TypeError):
+        return "trust_level" in _configuration(home)["projects"][cwd]
+    except (LookupError, TypeError):
         return False
+
+
+def key_variables(home: Path) -> tuple[str, ...]:
+    """The variables from which the person's own configuration takes the key of its model provider."""
+    found = _configuration(home)
+    try:
+        chosen = found.get("profiles", {}).get(found.get("profile"), {}).get("model_provider")
+        provider = found["model_providers"][chosen or found["model_provider"]]
+        named = [provider.get("env_key"), *provider.get("env_http_headers", {}).values()]
+    except (LookupError, TypeError, AttributeError):
+        return ()
+    return tuple(name for name in named if isinstance(name, str))
+
+
+def hidden_variables(home: Path) -> tuple[str, ...]:
+    """What commands do not get: what the person says, and the keys of their model provider."""
+    if not (keys := key_variables(home)):
+        return ()
+    try:
+        theirs = _configuration(home)["shell_environment_policy"]["exclude"]
+        return (*(name for name in theirs if isinstance(name, str)), *keys)
+    except (LookupError, TypeError):
+        return keys
+
+
+def _configuration(home: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads((home / "config.toml").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
 
 
 @asynccontextmanager
 async def _pinned(path: Path, link: Link) -> AsyncGenerator[None]:
     descriptor = _made(path)
+    _held.add(descriptor)
     try:
         await _locked(descriptor, path, link)
         yield
     finally:
+        _held.discard(descriptor)
+        with suppress(OSError):
+            fcntl.flock(descriptor, fcntl.LOCK_UN)  # a fork may not have closed its copy yet
         os.close(descriptor)
 
 
@@ -101,14 +145,20 @@ def _made(path: Path) -> int:
 async def _locked(descriptor: int, path: Path, link: Link) -> None:
     pause, longest = _LOCK_POLL
     told = False
-    while True:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if not told:
-                link.emit(NoticeEvent(f"waiting for the home {path}, which another run uses", "waiting"))
-                told = True
-            await anyio.sleep(pause)
-            pause = min(pause * 2, longest)
-        else:
-            return
+    while not _taken(descriptor, path):
+        if not told:
+            link.emit(NoticeEvent(f"waiting for the home {path}, which another run uses", "waiting"))
+            told = True
+        await anyio.sleep(pause)
+        pause = min(pause * 2, longest)
+
+
+def _taken(descriptor: int, path: Path) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError as error:
+        reason = f"the home {path} cannot be locked ({error.strerror}): give a folder on a local disk"
+        raise StartError(Failure("launch", "start", reason)) from error
+    return True

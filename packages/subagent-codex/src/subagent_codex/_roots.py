@@ -139,6 +139,12 @@ def _checked(kind: Literal["plain", "worktree"], roots: tuple[Path, ...], closed
     return GitRoots(kind, roots, closed)
 
 
+def reads_worktree_config(folder: Path) -> bool:
+    """Whether git reads ``config.worktree`` of this git folder now."""
+    common = folder.parent.parent if folder.parent.name == "worktrees" else folder
+    return _WORKTREE_CONFIG.search(content(common / "config") or b"") is not None
+
+
 def _refused(kind: Literal["plain", "worktree"], why: str) -> GitRoots:
     return GitRoots(kind, reason=f"a commit will be refused: {why}, and so it is not opened for the task")
 

@@ -8,6 +8,8 @@ from typing import Final, TypeAlias
 from subagents import TextEvent, ThoughtEvent
 
 Piece: TypeAlias = type[TextEvent] | type[ThoughtEvent]
+Key: TypeAlias = tuple[str | None, str]
+"""The step whose sub-agent speaks, and the id of the item."""
 
 _FIRST: Final = ("final_answer", "")
 
@@ -46,15 +48,17 @@ class Said:
     """The texts of a turn."""
 
     def __init__(self) -> None:
-        self._open: dict[str, Text] = {}
-        self._times: Counter[str] = Counter()  # how often an item of that id has ended
+        self._open: dict[Key, Text] = {}
+        self._times: Counter[Key] = Counter()  # how often an item of that id has ended
+        self._whole: set[tuple[Key, str]] = set()  # what ended as what
+        self._unsettled: list[tuple[Key, str]] = []  # of these, what belongs to the response under way
         self._messages: list[tuple[str, str]] = []  # phase and text of those that may be the answer
         self._settled = 0  # so many of them belong to responses that are whole
         self._superseded = ""
 
-    def find(self, item: str) -> Text | None:
+    def find(self, item: str, parent: str | None) -> Text | None:
         """The open text of that item."""
-        return self._open.get(item)
+        return self._open.get((parent, item))
 
     def open(self, make: Piece, item: str, parent: str | None, phase: str = "") -> Text:
         """A text that begins; one that has begun stays as it is.
@@ -62,22 +66,25 @@ class Said:
         A server that repeats a response may repeat the id of a message: the second one gets an id of its own, for
         pieces of one id are one message.
         """
-        found = self._open.get(item)
+        found = self._open.get((parent, item))
         if found is None:
-            times = self._times[item]
-            found = self._open[item] = Text(make, f"{item}~{times + 1}" if times else item, parent, phase)
+            times = self._times[parent, item]
+            found = self._open[parent, item] = Text(make, f"{item}~{times + 1}" if times else item, parent, phase)
         return found
 
     def close(
         self, make: Piece, item: str, parent: str | None, whole: str, phase: str
     ) -> TextEvent | ThoughtEvent | None:
         """A text that is complete; the event of what was not told of it, if anything was not."""
-        if item not in self._open and self._times[item]:
+        key = (parent, item)
+        if key not in self._open and (key, whole) in self._whole:
             return None  # said again
         text = self.open(make, item, parent, phase)
-        del self._open[item]
-        self._times[item] += 1
+        del self._open[key]
         told = text.whole
+        self._times[key] += 1
+        self._whole.add((key, whole))
+        self._unsettled.append((key, whole))
         if make is TextEvent and text.parent is None:
             self._messages.append((phase or text.phase, whole or told))
         if make is ThoughtEvent and told:
@@ -92,6 +99,7 @@ class Said:
     def responded(self) -> None:
         """A response of the model is whole: what it said stays."""
         self._settled = len(self._messages)
+        self._unsettled.clear()
 
     def retried(self) -> None:
         """The response under way will be repeated: what came of it is no answer."""
@@ -99,9 +107,11 @@ class Said:
         if partial:
             self._superseded = _chosen(partial)
         del self._messages[self._settled :]
-        for item in [item for item, text in self._open.items() if text.parent is None]:
-            del self._open[item]
-            self._times[item] += 1
+        self._whole.difference_update(self._unsettled)  # it may be said again, word for word
+        self._unsettled.clear()
+        for key in [key for key in self._open if key[0] is None]:
+            del self._open[key]
+            self._times[key] += 1
 
     @property
     def answer(self) -> str:

@@ -60,15 +60,15 @@ class Session:
         """
         await self._ask("account/login/start", {"type": "apiKey", "apiKey": key})
 
-    async def check_account(self) -> None:
-        """Nothing is sent to a model without a sign-in that it needs.
+    async def check_account(self, how: str) -> None:
+        """Nothing is sent to a model without a sign-in that it needs; `how` says how to sign in.
 
         Raises:
             StartError: of kind `auth`: nobody is signed in.
         """
         answer = await self._ask("account/read", {"refreshToken": False})
         if answer.get("account") is None and answer.get("requiresOpenaiAuth") is True:
-            raise StartError(Failure("auth", "start", SIGN_IN))
+            raise StartError(Failure("auth", "start", how))
 
     async def open_thread(self, params: Mapping[str, object], resume: str | None) -> Object:
         """A new thread, or an earlier one; the answer.
@@ -151,10 +151,12 @@ def _same(one: str, other: Path) -> bool:
     return os.path.realpath(one) == os.path.realpath(other)
 
 
-SIGN_IN: Final = (
-    "Codex is not signed in: use your own sign-in with home='inherit' (after `codex login`), or give an API key with"
-    " api_key or api_key_env, or a model server of your own with base_url"
-)
+def sign_in(codex: Path) -> str:
+    """How to sign in."""
+    return (
+        f"Codex is not signed in: use your own sign-in with home=inherit (after `{codex} login`), or give an API key"
+        " with api_key or api_key_env, or a model server of your own with base_url"
+    )
 
 
 def text_input(*texts: str) -> list[dict[str, str]]:

@@ -8,17 +8,20 @@ programs that its `.codex/config.toml` names.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 from subagent_codex._roots import Access
-from subagent_codex.options import CodexOptions
+from subagent_codex.options import CodexOptions, Sandbox
 
 Value: TypeAlias = "bool | int | str | list[Value] | dict[str, Value]"
 Settings: TypeAlias = dict[str, Value]
 
 DEFAULT_MODEL: Final = "gpt-5.5"
 """In a home of ours.  The engine's own default speaks through a second program ("code mode") and names no tools."""
+
+_ASKED: Final = ("read-only", "workspace-write", "danger-full-access")
+_WIDTHS: Final = ("readOnly", "workspaceWrite", "dangerFullAccess")
 
 PROFILE: Final = "subagents"
 """The permission profile that we define for `workspace-write`."""
@@ -119,7 +122,12 @@ def _provider(options: CodexOptions) -> dict[str, Value]:
 
 
 def thread_config(
-    options: CodexOptions, *, key: str | None, tools: Mapping[str, str], filesystem: Mapping[str, Access]
+    options: CodexOptions,
+    *,
+    key: str | None,
+    tools: Mapping[str, str],
+    filesystem: Mapping[str, Access],
+    hidden: Sequence[str] = (),
 ) -> dict[str, Any]:
     """`thread/start.config`: the environment of tools, what they may write, and the key of a provider of one's own.
 
@@ -128,6 +136,7 @@ def thread_config(
         key: the API key.
         tools: the whole environment of a tool.
         filesystem: absolute paths beside the working folder that are open for writing, or closed in one that is.
+        hidden: variables that commands do not get in the person's home.
     """
     found: dict[str, Any] = {}
     if options.base_url is not None and key is not None:
@@ -135,6 +144,8 @@ def thread_config(
     if options.home != "inherit":
         # "none": with "core" the engine's own HOME and TMPDIR would shine through.
         found["shell_environment_policy"] = {"inherit": "none", "set": dict(tools)}
+    elif hidden:
+        found["shell_environment_policy"] = {"exclude": list(hidden)}
     if profiled(options):
         # /tmp is closed: the homes of all runs lie there.  Not ":tmpdir": that would be TMPDIR of the tools.
         paths = {":slash_tmp": "read", **filesystem}
@@ -151,6 +162,11 @@ def thread_config(
             "exclude_slash_tmp": True,
         }
     return found
+
+
+def wider(answered: str | None, asked: Sandbox) -> bool:
+    """Whether the sandbox of the engine's answer (`readOnly`, `workspaceWrite`, …) lets more than was asked for."""
+    return answered in _WIDTHS and _WIDTHS.index(answered) > _ASKED.index(asked)
 
 
 def profiled(options: CodexOptions) -> bool:

@@ -23,6 +23,7 @@ import os
 import secrets
 import shutil
 import sqlite3
+import stat
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -82,14 +83,19 @@ async def make(argv: Sequence[str | os.PathLike[str]], key: str, *, given: Mappi
         given: variables of its environment, beside those of the throwaway home.
     """
     folder = _folder()
-    if (folder / key).is_dir():
+    if _made(folder / key):
         return True
     try:
         with _alone(folder), anyio.fail_after(_LIMIT):
             await _make(argv, folder, key, given or {})
     except* (OSError, sqlite3.Error, ProcessError) as failed:
         _log.debug("no prepared databases: %s", redact(str(failed.exceptions[0])))
-    return (folder / key).is_dir()
+    return _made(folder / key)
+
+
+def _made(folder: Path) -> bool:
+    """`Path.is_dir` raises where a folder on the way may not be searched."""
+    return os.path.isdir(folder)
 
 
 @contextmanager
@@ -144,13 +150,22 @@ def _keep(codex: Path, folder: Path, key: str) -> None:
 
 def _copy(source: Path, home: Path) -> bool:
     try:
+        if not all(map(_ours, (source.parent, source))):
+            return False
         for name in _FILES:
-            shutil.copyfile(source / name, home / name)
+            shutil.copyfile(source / name, home / name, follow_symlinks=False)
     except OSError:
+        shutil.rmtree(source, ignore_errors=True)  # incomplete: the next run makes them anew
         for name in _FILES:
             (home / name).unlink(missing_ok=True)
         return False
     return True
+
+
+def _ours(folder: Path) -> bool:
+    """A folder in which nobody else may write: what lies there becomes the state of an engine."""
+    found = folder.lstat()
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() and not found.st_mode & 0o022
 
 
 def _folder() -> Path:

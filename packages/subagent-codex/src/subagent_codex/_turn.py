@@ -293,7 +293,7 @@ class Turn:
         return True
 
     def _thought_part(self, params: JsonObject, parent: str | None) -> bool:
-        text = self._said.find(text_in(params, "itemId"))
+        text = self._said.find(text_in(params, "itemId"), parent)
         if text is not None and text.parts:
             self._emit(text.piece("\n\n"))
         return True

@@ -13,22 +13,37 @@ Sandbox: TypeAlias = Literal["read-only", "workspace-write", "danger-full-access
 ApprovalPolicy: TypeAlias = Literal["never", "on-request", "untrusted"]
 HomeKind: TypeAlias = Literal["isolated", "inherit"]
 
+_HOMES = ("isolated", "inherit")
 _PLAIN_MODEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,127}")
+_OF_OUR_HOMES = frozenset({"tool_home", "web_search"})
+_OF_OUR_SERVER = frozenset({"request_max_retries", "stream_max_retries", "stream_idle_timeout"})
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def _absolute(value: object) -> object:
-    """A pinned home or root as an absolute path: the child has another working folder."""
-    if isinstance(value, Path) or (isinstance(value, str) and value not in ("isolated", "inherit")):
-        if not str(value).strip() or "\0" in str(value):
-            raise ValueError("a path is not empty and holds no null character")
+    """A path as an absolute one: the child has another working folder."""
+    if not isinstance(value, str | Path):
+        return value
+    if not str(value).strip() or "\0" in str(value):
+        raise ValueError("a path is not empty and holds no null character")
+    try:
         return Path(value).expanduser().absolute()
-    return value
+    except RuntimeError as error:
+        raise ValueError(str(error)) from None
+
+
+def _home(value: object) -> object:
+    """One of the words, or what is surely a path: a word that is mistyped would be a folder that is made."""
+    if isinstance(value, str) and value in _HOMES:
+        return value
+    if isinstance(value, str) and value.strip() and not (value.startswith(("~", ".")) or "/" in value):
+        raise ValueError(f"isolated, inherit, or a path (./{value[:80]})")
+    return _absolute(value)
 
 
 _Folder = Annotated[Path, BeforeValidator(_absolute)]
-_Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-_Limit = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+_Seconds = Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)]
+_Limit = Annotated[float, Field(gt=0, le=1e9, allow_inf_nan=False)]
 
 
 class CodexOptions(BaseModel):
@@ -47,17 +62,18 @@ class CodexOptions(BaseModel):
     approval_policy: ApprovalPolicy = Field(
         default="never", description="when Codex asks before it acts; the answer is the run's permission"
     )
-    home: Annotated[HomeKind | Path, BeforeValidator(_absolute)] = Field(
+    home: Annotated[HomeKind | Path, BeforeValidator(_home)] = Field(
         default="isolated",
         description="isolated: a private one for each run; inherit: your own sign-in and settings; a path: that"
         " CODEX_HOME, made if missing, used by one run at a time, never removed",
     )
-    tool_home: Literal["private", "real"] = Field(
-        default="private",
-        description="HOME of the commands of a task; real shows them everything in yours, tokens in its files included",
+    tool_home: Literal["private", "real"] | None = Field(
+        default=None,
+        description="HOME of the commands of a task, by default private; real shows them everything in yours, tokens in"
+        " its files included. With home=inherit commands get what your own configuration says",
     )
     api_key: SecretStr | None = Field(
-        default=None, description="an API key; never in a variable or a file of the child"
+        default=None, description="an API key, of OpenAI or for base_url; never in a variable or a file of the child"
     )
     api_key_env: str | None = Field(default=None, description="the variable of this process that holds the API key")
     base_url: str | None = Field(default=None, description="a Responses API of your own (…/v1) instead of OpenAI's")
@@ -90,9 +106,12 @@ class CodexOptions(BaseModel):
     )
     stream_max_retries: int = Field(default=2, ge=0, le=100, description="how often the engine repeats a broken stream")
     stream_idle_timeout: _Limit = Field(
-        default=120.0,
-        description="of silence in an answer of the model server, after which the engine repeats the request; a server"
-        " that does not begin to answer fails the run after 2 + stream_max_retries times that time",
+        default=120.0, description="without a word in an answer of the model server that has begun, for the engine"
+    )
+    silence_timeout: _Limit | None = Field(
+        default=1800.0,
+        description="without a word from the engine while only the model can be the cause; none waits for ever. A model"
+        " that thinks, or writes a long call, can be silent for minutes",
     )
     ready_timeout: _Limit = Field(
         default=30.0, description="for each answer of the app-server before the task is accepted"
@@ -132,8 +151,8 @@ class CodexOptions(BaseModel):
     @field_validator("api_key")
     @classmethod
     def _key(cls, value: SecretStr | None) -> SecretStr | None:
-        if value is not None and not re.fullmatch(r"[\x21-\x7e]+", value.get_secret_value()):
-            raise ValueError("an API key is printable ASCII without blanks")
+        if value is not None:
+            check_key(value.get_secret_value())
         return value
 
     @model_validator(mode="after")
@@ -144,7 +163,23 @@ class CodexOptions(BaseModel):
             for name in ("writable_roots", "network_access", "git_writable"):
                 if getattr(self, name):
                     raise ValueError(f"{name} needs sandbox='workspace-write'")
+        if self.home == "inherit":
+            if self.base_url is None and (self.api_key or self.api_key_env):
+                raise ValueError("home='inherit' is your own sign-in: give a key with base_url, or with another home")
+            ignored = _OF_OUR_HOMES if self.base_url else _OF_OUR_HOMES | _OF_OUR_SERVER
+            if refused := sorted(ignored & self.model_fields_set):
+                raise ValueError(f"with home='inherit' your own configuration decides about {', '.join(refused)}")
         return self
+
+
+def check_key(value: str) -> None:
+    """Refuse what cannot be sent as a key.
+
+    Raises:
+        ValueError: it cannot; the text does not hold it.
+    """
+    if not re.fullmatch(r"[\x21-\x7e]+", value):
+        raise ValueError("an API key is printable ASCII without blanks")
 
 
 def check_model(value: str) -> None:
@@ -168,7 +203,7 @@ class CodexFields(TypedDict, total=False):
     sandbox: Sandbox
     approval_policy: ApprovalPolicy
     home: HomeKind | str | Path
-    tool_home: Literal["private", "real"]
+    tool_home: Literal["private", "real"] | None
     api_key: str | SecretStr | None
     api_key_env: str | None
     base_url: str | None
@@ -182,6 +217,7 @@ class CodexFields(TypedDict, total=False):
     request_max_retries: int
     stream_max_retries: int
     stream_idle_timeout: float
+    silence_timeout: float | None
     ready_timeout: float
     interrupt_grace: float
     eof_grace: float

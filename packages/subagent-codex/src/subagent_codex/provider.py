@@ -12,7 +12,7 @@ from typing import ClassVar, Final, Unpack
 
 from pydantic import BaseModel
 
-from subagent_codex.options import CodexFields, CodexOptions, check_model
+from subagent_codex.options import CodexFields, CodexOptions, check_key, check_model
 from subagent_process import child_env, remember
 from subagents import Failure, Link, Probe, Provider, StartError, Task, TaskError
 
@@ -64,14 +64,14 @@ class Codex(Provider):
         from subagent_codex._binary import locate
         from subagent_codex._drive import Drive
         from subagent_codex._home import open_home
-        from subagent_codex._session import SIGN_IN
+        from subagent_codex._session import sign_in
 
         options, key = self.options, self._key()
         if key is not None:
             remember([key])  # a model server may repeat it, and not every key has a shape that is known
         binary = await locate(options)
         if options.home == "isolated" and key is None and options.base_url is None:
-            raise StartError(Failure("auth", "start", SIGN_IN))
+            raise StartError(Failure("auth", "start", sign_in(binary.path)))
         async with open_home(options, link) as home:
             await Drive(task, link, options, key, binary, home).run()
 
@@ -90,4 +90,9 @@ class Codex(Provider):
         if not found:
             reason = f"the variable {options.api_key_env}, which api_key_env names, is not set"
             raise StartError(Failure("auth", "start", reason))
+        try:
+            check_key(found)
+        except ValueError as error:
+            reason = f"the variable {options.api_key_env} holds no API key: {error}"
+            raise StartError(Failure("auth", "start", reason)) from None
         return found

@@ -19,8 +19,8 @@ class PeerCounts:
     """What a peer sent that led to nothing.
 
     Attributes:
-        late: answers to requests that were given up, by their timeout or by cancellation.
-        duplicate: further answers to a request.
+        late: answers to requests that were given up, by their timeout or by cancellation, the last 4,096 of them.
+        duplicate: further answers to a request, and answers to those that were given up before these.
         unknown: answers with an id that was never given, null and those of another type included.
         invalid: objects that are neither request, answer nor notification.
         refused: requests answered with an error before anybody was asked: too many at once, or malformed.

@@ -1,11 +1,12 @@
 """Newline-delimited JSON from a child that also writes other things.
 
 The rules: a line ends at LF and nowhere else (not at U+2028, U+0085, VT, FS or a CR inside it); a message is a line
-that is a JSON object, and a line of several objects is as many; everything else is noise, which is kept (bounded) for error texts and never joined to another
-line.  Tolerated around an object: CR, NUL, blanks, a byte order mark, terminal control sequences, and what a progress
-bar wrote in front of a CR.  Tolerated inside it: invalid UTF-8 and lone surrogates (U+FFFD instead), raw control
-characters in strings, NaN and infinity (null instead), duplicate names (the last counts).  Noise as well: nesting
-that exhausts the parser, integers beyond Python's limit of digits.
+that is a JSON object, and a line of nothing but objects, at most 1,000, is as many; everything else is
+noise, which is kept (bounded) for error texts and never joined to another line.  Tolerated around an object: CR, NUL,
+blanks, a byte order mark, terminal control sequences, and what a progress bar wrote in front of a CR; between objects
+CR, NUL, blanks and a byte order mark.  Tolerated inside it: invalid UTF-8 and lone surrogates (U+FFFD instead), raw
+control characters in strings, NaN and infinity (null instead), duplicate names (the last counts).  Noise as well:
+nesting that exhausts the parser, integers beyond Python's limit of digits.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from .redaction import redact, redact_cut
 __all__ = ["LineReader", "Messages"]
 
 LIMIT = 64 * 1024 * 1024  # bytes of one line
+_GLUED = 1000  # more is no writer that forgot its line ends, and stalls the loop: 32 million `{}` fit in 64 MiB
 _NOISE_LINES = 50
 _NOISE_BYTES = 4096  # kept of each
 _NOISE_SHOWN = 400  # characters; less than what is kept, so that a secret at the edge is still recognised
@@ -37,6 +39,7 @@ _ESCAPE = (
     rb"|\x1b[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)"  # OSC, DCS, SOS, PM, APC … BEL or ST
     rb"|\x1b[ -/]*[0-OQ-WYZ\\`-~]"  # the short ones
 )
+_BETWEEN = " \t\r\0\ufeff"
 _FRONT = re.compile(rb"(?:" + _ESCAPE + rb"|" + _BLANK + rb")+")
 _BACK = re.compile(rb"(?:" + _ESCAPE + rb"|" + _BLANK + rb")+\Z")
 
@@ -51,31 +54,32 @@ _DECODER = json.JSONDecoder(strict=False, parse_float=_finite, parse_constant=la
 _SCAN = cast("Callable[[str, int], tuple[object, int]]", cast("Any", _DECODER).scan_once)
 
 
-def parse(line: bytes) -> dict[str, object] | None:
-    """The JSON object that a line is, or None if it is none."""
-    message = _object(line)
-    if message is None:
-        clean = _strip(line)
-        message = _object(clean) if clean != line else None
-        if message is None and b"\r" in clean:  # a progress bar: what a terminal would show is behind the last CR
-            message = _object(_strip(clean.rpartition(b"\r")[2]))
-    return message
+def parse(line: bytes) -> list[dict[str, object]]:
+    """The JSON objects that a line is made of; none if it is noise."""
+    clean = _strip(line)
+    if (message := _object(clean)) is not None:
+        return [message]
+    if (several := _glued(clean)) is not None:
+        return several
+    # A progress bar: what a terminal would show is behind the last CR.
+    return parse(clean.rpartition(b"\r")[2]) if b"\r" in clean else []
 
 
-def glued(line: bytes) -> list[dict[str, object]]:
-    """The objects that stand on one line, where it is made of nothing but two or more; else none."""
-    text = _strip(line).decode("utf-8", "replace").rstrip()
+def _glued(line: bytes) -> list[dict[str, object]] | None:
+    """The objects of a line that begins with one: none unless it is made of nothing else, and of not too many."""
+    text = line.decode("utf-8", "replace") if line.startswith(b"{") else ""
+    surrogates = b"\\ud" in line or b"\\uD" in line
     found: list[dict[str, object]] = []
     at = 0
     try:
-        while at < len(text) and text[at] == "{":
+        while at < len(text) and text[at] == "{" and len(found) < _GLUED:
             value, at = _SCAN(text, at)
-            found.append(cast("dict[str, object]", _encodable(value)))
-            while at < len(text) and text[at] in " \t\r":
+            found.append(cast("dict[str, object]", _encodable(value) if surrogates else value))
+            while at < len(text) and text[at] in _BETWEEN:
                 at += 1
     except (StopIteration, ValueError, RecursionError):
-        return []
-    return found if at == len(text) else []
+        return [] if found else None
+    return (found if at == len(text) else []) if found else None
 
 
 def _strip(line: bytes) -> bytes:
@@ -151,7 +155,7 @@ class LineReader:
         for line in lines:
             if not self._size and line in _BLANKS:
                 continue
-            if not self._size and len(line) <= self._limit and (message := parse(line)) is not None:
+            if not self._size and len(line) <= self._limit and (message := _object(line)) is not None:
                 found.append(message)
             else:
                 self._grow(line)
@@ -181,9 +185,7 @@ class LineReader:
             size -= 1
         if size > self._limit:
             found.append(LineTooLong(size, self._limit))
-        elif (message := parse(line)) is not None:
-            found.append(message)
-        elif line.rstrip(b"\0\r\t ").endswith(b"}") and (messages := glued(line)):
+        elif messages := parse(line):
             found.extend(messages)
         elif line.strip(b"\0\r\t ") not in (b"", b"\xef\xbb\xbf"):
             self.noise_count += 1

@@ -3,7 +3,8 @@
 The rules, for whatever a child may send:
 
 - A message with a ``method`` is the child's, whatever its ``id``: the two id spaces overlap.  With an ``id``, null
-  included, it is a request and is answered once; without one it is a notification.
+  included, it is a request and is answered once; without one it is a notification.  ``"method": null`` beside a
+  ``result`` or an ``error`` is none: some serialisers write every member.
 - An answer counts when its ``id`` is exactly an integer of ours that is still open: ``"1"``, ``true`` and ``1.0`` are
   not 1.  ``"error": null`` beside a result is a result.
 - Ids are echoed as they came: any JSON, numbers to the precision of a double.
@@ -42,6 +43,7 @@ __all__ = ["JsonObject", "Peer", "PeerCounts"]
 
 _STATUS = 0.5  # s that the end of a pipe waits for the exit that explains it
 _LEFT = 1 << 20  # bytes: more than an exited child's pipe holds; what comes later is another process's
+_GIVEN_UP = 4096  # requests without an answer that are told from those that had one
 _MESSAGE = 4000  # characters of an error's message, which may hold the JSON of another one
 
 
@@ -106,8 +108,8 @@ class Peer:
         self._request_timeout = request_timeout
         self._reader = LineReader(limit=line_limit)
         self._tasks: anyio.abc.TaskGroup | None = None
-        # Open, and given up without an answer.
-        self._next, self._open, self._given_up = 0, dict[int, _Open](), set[int]()
+        # Open, and given up without an answer, the most recent last.
+        self._next, self._open, self._given_up = 0, dict[int, _Open](), dict[int, None]()
 
     @property
     def noise(self) -> tuple[str, ...]:
@@ -174,7 +176,7 @@ class Peer:
             InvalidAnswer: the peer answered with what is no answer.
             PeerClosed: the child has ended or does not listen, or ``run`` has ended.
             TimeoutError: no answer in time.
-            TypeError, ValueError: params that JSON has no form for.  Nothing was sent.
+            TypeError, ValueError, RecursionError: params that JSON has no form for.  Nothing was sent.
         """
         limit = self._request_timeout if timeout is ... else timeout
         number, waiting = self._next, _Open()
@@ -184,9 +186,12 @@ class Peer:
             with anyio.move_on_after(limit):
                 await self._out.write(call(method, params, id=number), method)
                 await waiting.done.wait()
+        except (TypeError, ValueError, RecursionError):  # nothing was sent: there is nothing to give up
+            del self._open[number]
+            raise
         finally:
             if self._open.pop(number, None) is not None:
-                self._given_up.add(number)
+                self._give_up(number)
         if waiting.answer is not None:
             return self._result(method, waiting.answer)
         if self._out.over.is_set():
@@ -199,12 +204,17 @@ class Peer:
         Raises:
             PeerClosed: the child has ended or does not listen, or ``run`` has ended.
             TimeoutError: the child did not read it within the peer's ``request_timeout``.
-            TypeError, ValueError: params that JSON has no form for.  Nothing was sent.
+            TypeError, ValueError, RecursionError: params that JSON has no form for.  Nothing was sent.
         """
         with anyio.move_on_after(self._request_timeout) as scope:
             await self._out.write(call(method, params), method)
         if scope.cancelled_caught:
             raise TimeoutError(f"{self._process.name} did not read {method} within {self._request_timeout:g} s.")
+
+    def _give_up(self, number: int) -> None:
+        self._given_up[number] = None
+        if len(self._given_up) > _GIVEN_UP:
+            del self._given_up[next(iter(self._given_up))]
 
     def _result(self, method: str, answer: JsonObject) -> object:
         error = answer.get("error")
@@ -260,10 +270,10 @@ class Peer:
     def _take(self, message: JsonObject | LineTooLong) -> None:
         if isinstance(message, LineTooLong):
             raise message
-        if "method" not in message:
+        method, given = message.get("method"), message.get("params")
+        if "method" not in message or (method is None and ("result" in message or "error" in message)):
             self._take_answer(message)
             return
-        method, given = message["method"], message.get("params")
         params = {} if given is None else cast("JsonObject", given) if isinstance(given, dict) else None
         if "id" in message:
             if not self._out.ended:
@@ -284,7 +294,7 @@ class Peer:
             waiting.answer = answer
             waiting.done.set()
         elif number in self._given_up:
-            self._given_up.remove(number)
+            del self._given_up[number]
             self.counts.late += 1
         else:
             self.counts.duplicate += 1

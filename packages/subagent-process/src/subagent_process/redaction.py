@@ -9,7 +9,7 @@ import threading
 from collections.abc import Iterable, Iterator
 from urllib.parse import quote, quote_plus, unquote
 
-from .removal import KEY_SHAPES, URL_PASSWORD, removal_reason
+from .removal import KEY_SHAPES, URL_KEY, URL_PASSWORD, URL_TOKEN, removal_reason
 
 __all__ = ["redact", "remember"]
 
@@ -31,6 +31,8 @@ _COOKIE = re.compile(r"""(?i)(?P<front>\b(?:set-)?cookie["']?\s*:\s*["']?)[^\r\n
 # With a digit in it: "basic understanding" is no secret.
 _BEARER = re.compile(r"(?i)(?P<front>\b(?:bearer|basic)\s+)(?=[^\s\"',;]*[0-9=])[^\s\"',;]{8,}")
 
+_IN_URLS = ((URL_TOKEN, "token"), (URL_PASSWORD, "password"), (URL_KEY, "key"))
+
 _lock = threading.Lock()
 _given: dict[str, None] = {}  # secrets that were given to children, most recent last; bounded
 
@@ -49,16 +51,17 @@ def remember(secrets: Iterable[str]) -> None:
 
 
 def _spellings(secret: str) -> Iterator[str]:
-    """How a secret may be written down: as it is, in JSON, in a URL; and the password of a URL alone."""
+    """How a secret may be written down: as it is, in JSON, in a URL; and alone what a URL holds of it."""
     yield secret
     yield json.dumps(secret)[1:-1]
     yield repr(secret)[1:-1]
     for quoted in (quote(secret, safe=""), quote(secret), quote_plus(secret)):
         yield quoted
         yield re.sub("%..", lambda found: found[0].lower(), quoted)
-    for found in URL_PASSWORD.finditer(secret):
-        yield found["password"]
-        yield unquote(found["password"])
+    for pattern, part in _IN_URLS:
+        for found in pattern.finditer(secret):
+            yield found[part]
+            yield unquote(found[part])
 
 
 def _secrets() -> set[str]:
@@ -72,13 +75,15 @@ def redact(text: str) -> str:
     """The text without secrets, ``[redacted]`` in their place.
 
     Found are the values (from 8 characters on) of the credential variables of this process and of those that
-    ``child_env`` gave to a child, the passwords of URLs, authorization headers, and keys of well-known shapes
-    (``sk-…``, ``ghp_…``, JWT, PEM …).  A secret of another shape that came by another way is not found.
+    ``child_env`` gave to a child, the passwords of URLs, a user alone in one of http(s), keys in its query,
+    authorization headers, and keys of well-known shapes (``sk-…``, ``ghp_…``, JWT, PEM …).  A secret of another shape
+    that came by another way is not found.
     """
+    for pattern, _ in _IN_URLS:  # first: what stands beside a token says that it is one
+        text = pattern.sub(lambda found: found["front"] + MARK, text)
     if secrets := _secrets():
         longest_first = sorted(secrets, key=len, reverse=True)
         text = re.sub("|".join(map(re.escape, longest_first)), MARK, text)
-    text = URL_PASSWORD.sub(lambda found: found["front"] + MARK, text)
     text = KEY_SHAPES.sub(MARK, text)
     text = _COOKIE.sub(lambda found: found["front"] + MARK, text)
     text = _HEADER.sub(lambda found: found["front"] + MARK, text)

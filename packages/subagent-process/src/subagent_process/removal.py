@@ -16,7 +16,10 @@ Decisions in doubt:
   ``INPUT_TOKEN``: that is how GitHub passes secrets to actions.
 - What ends in an attribute passes (``TOKEN_LIMIT``, ``KEY_PREFIX``, ``COOKIE_DOMAIN``, ``PASSWORD_MIN_LENGTH``).
 - ``ENV`` goes when it is a path, which ``sh`` would run at its start, and passes as ``ENV=production``.
-- Proxies, package indexes and database URLs pass unless they carry a password.
+- Proxies, package indexes and database URLs pass unless they carry a password.  Over http(s), and to a proxy, a user
+  alone counts as one (``https://TOKEN@host``, ``https://TOKEN:@host``), and so does a key in the query
+  (``?key=TOKEN``).  ``ssh://git@host`` and ``postgres://app@db`` pass.  So does a Sentry DSN: what stands before its
+  ``@`` is public.  A token that is a part of the path (``https://host/TOKEN/npm/``) looks like every other path.
 - ``NODE_EXTRA_CA_CERTS``, ``SSL_CERT_FILE`` and their kind pass: behind a company's proxy nothing works without them.
 - Variables of coding agents (``CLAUDE_*``, ``CODEX_*`` …) go as a whole, settings included: a backend passes on what
   it stands for.  Those of a model's service that are no secret (``ANTHROPIC_BASE_URL``) pass.
@@ -130,17 +133,25 @@ _COUNTED = _names("INPUT OUTPUT CONTEXT THINKING PROMPT COMPLETION REASONING")  
 _BUNDLER = re.compile(r"BUNDLE_\w+__")  # BUNDLE_GITHUB__COM=user:token
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 
-URL_PASSWORD = re.compile(r"(?P<front>\b[A-Za-z][A-Za-z0-9+.-]{0,30}://[^\s/?#:@]*:)(?P<password>[^\s/?#]+)(?=@)")
+# A user may be an address: https://anna@corp.org:password@host.
+URL_PASSWORD = re.compile(r"""(?P<front>\b[A-Za-z][A-Za-z0-9+.-]{0,30}://[^\s/?#:"]*:)(?P<password>[^\s/?#]+)(?=@)""")
+# A token in the place of the user: nothing behind it, or what GitHub and others let stand for a password.
+URL_TOKEN = re.compile(
+    r"""(?P<front>\b(?i:https?|ftps?)://)(?P<token>[^\s/?#:@"'<>]+)(?=(?::(?:x|x-oauth-basic)?)?@)"""
+)
+_QUERY_NAMES = "sig | signature | x-amz-signature | x-goog-signature | key | token"
+URL_KEY = re.compile(rf"""(?ix) (?P<front>[?&](?:{_QUERY_NAMES})=) (?P<key>[^\s"'&;,\#]{{8,}})""")
 _SETTING = re.compile(
-    r"""(?ix)
-    (?: ^ | [;\s?&,"'{(._-] )
+    rf"""(?ix)
+    (?: ^ | [;\s?&,"'{{(._-] )
     (?: password | passwd | pwd | passphrase | accountkey | sharedaccesskey | sharedaccesssignature
       | (?:client[_-]?)?secret | secretaccesskey | api[_-]?key | (?:access|auth|refresh)?[_-]?token
-      | (?<=[?&]) (?:sig|signature|x-amz-signature|x-goog-signature) )
+      | (?<=[?&]) (?:{_QUERY_NAMES}) )
     (?: \s*=\s* [^;&\s] | "\s*:\s*"[^"] )"""
 )
 _GO_DSN = re.compile(r"^[^\s:@/]+:[^\s@]+@(?:[a-z0-9]+)?\(")
-_LOGIN = re.compile(r"^[^\s:@/]+:[^\s@/]+@[\w.-]+(?::\d+)?(?:/|$)")  # a proxy without its scheme
+# Of any scheme, or of none: curl takes that too.
+_PROXY_LOGIN = re.compile(r"^(?:[A-Za-z][\w+.-]*://)?[^\s@/]+@[\w.-]+(?::\d+)?(?:/|$)")
 
 # The shapes of well-known keys, whatever the variable is called.  Bounded, so that no text makes the search quadratic.
 KEY_SHAPES = re.compile(
@@ -176,7 +187,9 @@ def _is_credential(name: str, value: str) -> bool:
     parts = words(name)
     if name not in _HARMLESS and _names_credential(parts, value):
         return True
-    return _holds_credential(value) or ("PROXY" in parts and _LOGIN.search(value) is not None)
+    if "PROXY" in parts and _PROXY_LOGIN.search(value):
+        return True
+    return _holds_credential(value) or ("SENTRY" not in parts and URL_TOKEN.search(value) is not None)
 
 
 def _names_credential(parts: tuple[str, ...], value: str) -> bool:

@@ -8,15 +8,18 @@ It stops *implicit* use only.  Absolute paths stay readable, ``ssh`` without git
 HOME says, and so do programs that ask the account for its home (the JVM: hence ``MAVEN_OPTS``).  What the repository's
 own ``.git/config`` holds, a token in a remote's address too, is the task's.  A mirror of a package index that is
 configured in a file is not known to the tools: give it by ``set``.
+
+Trap: npm, yarn, cargo and uv read configuration in the folders *above* the working folder, and no switch turns that
+off.  Where the working folder lies below the person's HOME, ``~/.npmrc`` and ``~/.cargo/config.toml`` are among it, and
+a token in them is used.  What lies there is named in ``left_out``.
 """
 
 from __future__ import annotations
 
 import os
-import pwd
-from collections.abc import Mapping
-from contextlib import suppress
-from dataclasses import dataclass
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -98,6 +101,9 @@ _PRIVATE: Mapping[str, str] = MappingProxyType({
     "BUNDLE_USER_HOME": "bundle",
 })  # fmt: skip
 
+# What these look for in every folder above the working folder, be it HOME: npm, yarn 1, yarn, cargo (twice), uv.
+_ABOVE = (".npmrc", ".yarnrc", ".yarnrc.yml", ".cargo/config.toml", ".cargo/config", "uv.toml")
+
 _GIT = {"GIT_TERMINAL_PROMPT": "0"}
 _GIT_ALONE = {
     "GIT_CONFIG_NOSYSTEM": "1",
@@ -116,14 +122,16 @@ class ToolEnv:
     """What tools get.
 
     Attributes:
-        variables: the whole environment of a tool.
+        variables: the whole environment of a tool; not in the repr.
         writable: the folders outside of the working folder that a sandbox has to open for writing.
         left_out: each name that was not passed and why: a ``Reason``, ``"unlisted"``, ``"own"`` (it has another value
             here), ``"no folder"`` (a toolchain that was named and is not there) or ``"unknown"`` (``user.name`` and
-            ``user.email`` where git knows none: commits will be refused by git).  Never a value.
+            ``user.email`` where git knows none: commits will be refused by git).  Never a value.  And the path of each
+            file that is *not* kept from the tools, as ``"above"``: a configuration of npm, yarn, cargo or uv in a
+            folder above the working folder, with whatever credential is in it.
     """
 
-    variables: Mapping[str, str]
+    variables: Mapping[str, str] = field(repr=False)
     writable: tuple[Path, ...]
     left_out: Mapping[str, str]
 
@@ -141,12 +149,13 @@ async def tool_env(
     Tools get the person's PATH (as ``child_env`` cuts it), language, terminal, proxies and certificates, installed
     toolchains where they are, a git configuration with ``user.name``, ``user.email``, ``safe.directory`` and
     ``init.defaultBranch`` alone, and empty HOME, TMPDIR, XDG and cache folders.  No credential
-    that lies in the person's HOME is found by git, npm, pip, uv, cargo, gh, aws or curl.
+    that lies in the person's HOME is found by git, npm, pip, uv, cargo, gh, aws or curl, but for a configuration of
+    npm, yarn, cargo or uv that lies above the working folder: ``left_out`` names it.
 
     Args:
         cwd: the working folder: git is asked there who the person is.
         home: a throwaway home, in which the folder ``tools`` is used; or a folder for the tools alone, which is made
-            when missing, and in which an earlier run's caches are found again.
+            when missing, and in which an earlier run's caches are found again; not a link itself.
         real: give tools the person's own HOME instead, with the git, ssh, cargo, pip, npm and XDG configuration in it.
             **Every token, key and cookie that lies there can then be used and sent away by whatever the task runs**,
             and its start-up files run in shells.  Temporary and cache folders stay private, so that a sandbox need
@@ -155,25 +164,43 @@ async def tool_env(
         ambient: instead of this process's environment.
 
     Raises:
-        OSError: a folder or the configuration could not be written; also where an earlier run's task left a link.
+        OSError: a folder or the configuration could not be written (FileNotFoundError: the throwaway home has been
+            removed, with the process that it was handed to, say); also where an earlier run's task left a link in
+            the place of one of the folders.  Links deeper in a folder that lasts are not looked for.
+        ValueError: a path with a NUL in it.
 
     Git is given 5 s, and its absence or failure means no identity, never an error.  Cancelled, it leaves at most empty
-    folders behind.
+    folders and git's file behind.
     """
     ambient = dict(os.environ if ambient is None else ambient)
     person = ambient.get("HOME") or _account_home()
     root = home.root / _FOLDER if isinstance(home, ThrowawayHome) else Path.cwd() / home
     who = await identity(os.fspath(cwd), _asking(ambient, person), person)
-    await anyio.to_thread.run_sync(_fill, root, None if real else configuration(who.settings))
+    lasting = not isinstance(home, ThrowawayHome)
+    await anyio.to_thread.run_sync(_fill, root, None if real else configuration(who.settings), lasting)
+    # In a thread that may be left behind: toolchains, PATH and what is above may lie where nobody answers (NFS).
+    put = partial(_put_together, os.fspath(cwd), root, person, who.known, real, set, ambient)
+    return await anyio.to_thread.run_sync(put, abandon_on_cancel=True)
 
+
+def _put_together(
+    cwd: str,
+    root: Path,
+    person: str | None,
+    known: frozenset[str],
+    real: bool,
+    chosen: Mapping[str, str],
+    ambient: Mapping[str, str],
+) -> ToolEnv:
     toolchains, missing = _toolchains(ambient, person)
     own = _listed(ambient) | _paths(root, _TEMPORARY) | _paths(root / "cache", _CACHES) | toolchains | _GIT
     own |= ({"HOME": person} if person else {}) if real else _alone(root)
     base = {name: value for name, value in ambient.items() if name not in ("TMP", "TEMP")}  # TMPDIR is what counts
     passing = _OF_THE_PERSON if real else ()
-    variables = {"PATH": os.defpath} | child_env(minimal=True, passing=passing, set={**own, **set}, ambient=base)
+    variables = {"PATH": os.defpath} | child_env(minimal=True, passing=passing, set={**own, **chosen}, ambient=base)
     left_out = _left_out(ambient, variables) | dict.fromkeys(missing, "no folder")
-    left_out |= dict.fromkeys({"user.name", "user.email"} - who.known, "unknown")
+    left_out |= dict.fromkeys({"user.name", "user.email"} - known, "unknown")
+    left_out |= {} if real else dict.fromkeys(_above(cwd, person), "above")
     return ToolEnv(MappingProxyType(variables), (root,), MappingProxyType(left_out))
 
 
@@ -182,7 +209,9 @@ def _listed(ambient: Mapping[str, str]) -> dict[str, str]:
 
 
 def _account_home() -> str | None:
-    with suppress(KeyError):  # a container's user without an account
+    with suppress(ImportError, KeyError):  # Windows; a container's user without an account
+        import pwd
+
         return pwd.getpwuid(os.getuid()).pw_dir
     return None
 
@@ -193,20 +222,32 @@ def _asking(ambient: Mapping[str, str], person: str | None) -> dict[str, str]:
     return {"PATH": os.defpath} | env | ({"HOME": person} if person else {})
 
 
-def _fill(root: Path, gitconfig: bytes | None) -> None:
+def _fill(root: Path, gitconfig: bytes | None, lasting: bool) -> None:
     """Make the folders, and git's file in one.  A task of an earlier run may have put a link or a pipe in the place."""
-    root.mkdir(mode=0o700, parents=True, exist_ok=True)
-    for name in (_TEMPORARY | _HOME).values():
-        (root / name).mkdir(mode=0o700, exist_ok=True)
-    home = os.open(root / _HOME["HOME"], os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    # A throwaway home may have gone with its process by now, and is not made again.
+    root.mkdir(mode=0o700, parents=lasting, exist_ok=True)
+    with _folder(root) as top:
+        for name in (*_TEMPORARY.values(), *_HOME.values(), *_PRIVATE.values()):
+            with suppress(FileExistsError):
+                os.mkdir(name, mode=0o700, dir_fd=top)
+            with _folder(name, top):
+                pass
+        with _folder(_HOME["HOME"], top) as home:
+            with suppress(FileNotFoundError):
+                os.unlink(_GITCONFIG, dir_fd=home)
+            if gitconfig is not None:
+                with open(_GITCONFIG, "xb", opener=partial(os.open, mode=0o600, dir_fd=home)) as file:
+                    file.write(gitconfig)
+
+
+@contextmanager
+def _folder(path: str | Path, within: int | None = None) -> Generator[int]:
+    """A folder that is one, and no link to one."""
+    number = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=within)
     try:
-        with suppress(FileNotFoundError):
-            os.unlink(_GITCONFIG, dir_fd=home)
-        if gitconfig is not None:
-            with open(_GITCONFIG, "xb", opener=partial(os.open, mode=0o600, dir_fd=home)) as file:
-                file.write(gitconfig)
+        yield number
     finally:
-        os.close(home)
+        os.close(number)
 
 
 def _paths(root: Path, names: Mapping[str, str]) -> dict[str, str]:
@@ -224,6 +265,13 @@ def _toolchains(ambient: Mapping[str, str], person: str | None) -> tuple[dict[st
         elif given:
             missing.append(name)
     return found, missing
+
+
+def _above(cwd: str, person: str | None) -> list[str]:
+    here = Path(os.path.realpath(cwd))
+    # What lies in the working folder is the task's, unless that is the person's HOME.
+    folders = [here, *here.parents] if person and here == Path(os.path.realpath(person)) else here.parents
+    return [str(folder / name) for folder in folders for name in _ABOVE if os.path.isfile(folder / name)]
 
 
 def _alone(root: Path) -> dict[str, str]:

@@ -9,16 +9,19 @@ import json
 import os
 import selectors
 import shutil
+import signal
 import socket
+import struct
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Any, ClassVar, Final, Self
+from typing import Any, ClassVar, Final, Self, cast
 
 import anyio.to_thread
 
@@ -27,6 +30,9 @@ _LONGEST_SOCKET: Final = 100
 
 _LONGEST_SHEBANG: Final = 250
 """Bytes of a first line that every kernel reads."""
+
+_GRACE: Final = 1.0
+"""Seconds in which a fake ends by itself when this is closed, and then seconds in which it dies."""
 
 _PROGRAM: Final = """\
 #!{python} -IS
@@ -65,7 +71,8 @@ class Verdict:
     Attributes:
         method: the request's.
         answer: the client's message: `{"id": 0, "result": {"decision": "decline"}}`.
-        wrong: what is wrong with it, as `result lacks decision`; empty when nothing is.
+        wrong: what is wrong with it, as `result lacks decision`; empty when nothing is.  `was answered before` for one
+            answer too many; `answers no request`, with an empty `method`, for one whose id nobody has asked with.
     """
 
     method: str
@@ -143,7 +150,7 @@ class FakeProgram:
         self.close()
 
     def close(self) -> None:
-        """End whoever still lives, and remove the folder; again is nothing."""
+        """End whoever still lives, and remove the folder; again is nothing.  Takes at most about 2 s."""
         with self._changed:
             if self._closed:
                 return
@@ -151,6 +158,7 @@ class FakeProgram:
             self._changed.notify_all()
         self._stop.close()
         self._thread.join()
+        self._end()
         for thing in (self._door, self._stopped, *self._lines):
             thing.close()
         shutil.rmtree(self._folder, ignore_errors=True)
@@ -178,7 +186,10 @@ class FakeProgram:
 
     @property
     def verdicts(self) -> Sequence[Verdict]:
-        """On every answer to a request of the server for which the script waited."""
+        """On every answer to a request of the fake for which the script waited, and on each that is too many.
+
+        Where the script has written bytes (`raw`), an id that nobody has asked with may be one of theirs: no verdict.
+        """
         return [Verdict(e.members["method"], e.members["answer"], e.members["wrong"]) for e in self._all("verdict")]
 
     def open(self, gate: str) -> None:
@@ -248,20 +259,41 @@ class FakeProgram:
                 line.close()
             self._changed.notify_all()
 
+    def _end(self) -> None:
+        with selectors.DefaultSelector() as inputs:
+            for line in self._lines:
+                with suppress(OSError):  # it has ended
+                    line.shutdown(socket.SHUT_WR)
+                inputs.register(line, selectors.EVENT_READ)
+            _drain(inputs)
+            for key in inputs.get_map().values():
+                pid = _peer(cast("socket.socket", key.fileobj))
+                if pid > 0:  # pragma: no branch - 0 is a process of a namespace that is not below ours
+                    os.kill(pid, signal.SIGKILL)  # its line is open, so it lives and the number is its own
+            _drain(inputs)
+
     def _check(self, script: Mapping[str, Any]) -> None:
         if others := sorted(script.keys() - self._members):
             raise ValueError(f"a script has no {', '.join(others)}; its members are {', '.join(sorted(self._members))}")
         self._check_steps("turn", script.get("turn", []))
         for occurrence, lists in script.get("on", {}).items():
-            if not lists:
+            if not lists or isinstance(lists, str | Mapping):
                 raise ValueError(f"on.{occurrence} needs a list of steps for the first time that it happens")
             for steps in lists:
                 self._check_steps(f"on.{occurrence}", steps)
 
     def _check_steps(self, where: str, steps: Sequence[Any]) -> None:
+        if isinstance(steps, str | Mapping):
+            raise ValueError(f"{where}: {steps!r} is no list of steps")
         for step in steps:
-            name, value = (step, None) if isinstance(step, str) else next(iter(step.items()))
-            if name not in self._verbs or (not isinstance(step, str) and len(step) != 1):
+            match step:
+                case str():
+                    name, value = step, None
+                case dict() if len(cast("dict[str, Any]", step)) == 1:
+                    [(name, value)] = cast("dict[str, Any]", step).items()
+                case _:
+                    name, value = "", None
+            if name not in self._verbs:
                 raise ValueError(f"{where}: {step!r} is no step; steps are {', '.join(sorted(self._verbs))}")
             if name == "turn" and value is not None:
                 self._check_steps(f"{where}.turn", value)
@@ -270,3 +302,22 @@ class FakeProgram:
 def _say(line: socket.socket, gate: str) -> None:
     with suppress(OSError):  # it has ended
         line.sendall(os.fsencode(f"{gate}\n"))
+
+
+def _peer(line: socket.socket) -> int:
+    """Who is at the other end: the kernel's word, since in a PID namespace it knows itself by another number."""
+    if sys.platform == "darwin":  # pragma: no cover
+        return line.getsockopt(0, 2)  # SOL_LOCAL, LOCAL_PEERPID
+    return struct.unpack("3i", line.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[0]
+
+
+def _drain(inputs: selectors.BaseSelector) -> None:
+    """Until every line has ended, for a while."""
+    limit = time.monotonic() + _GRACE
+    while inputs.get_map() and (left := limit - time.monotonic()) > 0:
+        for key, _ in inputs.select(left):
+            line, data = cast("socket.socket", key.fileobj), b""
+            with suppress(ConnectionResetError):
+                data = line.recv(1 << 20)
+            if not data:  # pragma: no branch - whether it says a last word depends on the moment
+                inputs.unregister(line)

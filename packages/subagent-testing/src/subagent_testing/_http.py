@@ -24,6 +24,8 @@ _JOIN: Final = 10.0
 """Seconds that `close` gives each thread; only an answering function that blocks by itself needs any."""
 
 _BACKLOG: Final = 128
+_SHORTAGE: Final = 0.02
+"""Seconds between two looks for a descriptor."""
 
 
 class Left(Exception):
@@ -47,7 +49,7 @@ class Gate:
                 bell.send(b".")
 
     def wait_until_reached(self, *, within: float = 10.0) -> None:
-        """Block until somebody waits here: all that comes before it in the script has been sent.
+        """Block until somebody has come here: all that comes before it in the script has been sent.
 
         Raises:
             TimeoutError: nobody came within so many seconds.
@@ -60,10 +62,10 @@ class Gate:
         near, far = socket.socketpair()
         with near, far, selectors.DefaultSelector() as both:
             with self._lock:
+                self._reached.set()
                 if self._open:
                     return True
                 self._bells.add(far)
-            self._reached.set()
             both.register(near, selectors.EVENT_READ)
             both.register(line, selectors.EVENT_READ)
             both.select()
@@ -97,11 +99,17 @@ class Asked:
 
 
 class Exchange:
-    """One request and the connection on which it is answered.  Every method raises `Left` when the client has left."""
+    """One request and the connection on which it is answered.  Every method raises `Left` when the client has left.
+
+    Attributes:
+        begun: the head of an answer is on its way.
+        keep: the connection serves another request afterwards.
+    """
 
     def __init__(self, line: socket.socket, asked: Asked) -> None:
         self._line = line
         self.asked = asked
+        self.begun = False
         self.keep = asked.headers.get("connection", "").lower() != "close"
 
     def answer(self, status: int, body: bytes, headers: Mapping[str, str]) -> None:
@@ -135,7 +143,9 @@ class Exchange:
             "",
             "",
         ]
-        self._send("\r\n".join(lines).encode("latin-1") + body)
+        data = "\r\n".join(lines).encode("latin-1") + body
+        self.begun = True
+        self._send(data)
 
     def _send(self, data: bytes) -> None:
         try:
@@ -193,7 +203,11 @@ class HttpServer:
             both.register(self._door, selectors.EVENT_READ)
             both.register(self._stopped, selectors.EVENT_READ)
             while all(key.fileobj is self._door for key, _ in both.select()):
-                line, peer = self._door.accept()
+                try:
+                    line, peer = self._door.accept()
+                except OSError:  # the client was quicker, or no descriptor is left: then it waits until there is one
+                    time.sleep(_SHORTAGE)
+                    continue
                 line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # else two writes in a row take 40 ms
                 thread = threading.Thread(target=self._serve, args=(line,), name=self._porter.name, daemon=True)
                 with self._lock:
@@ -204,7 +218,7 @@ class HttpServer:
     def _serve(self, line: socket.socket) -> None:
         try:
             with line, line.makefile("rb") as reader, suppress(OSError, Left):
-                while (asked := _read(reader)) is not None:
+                while (asked := _read(reader, line)) is not None:
                     exchange = Exchange(line, asked)
                     self._answer(exchange)
                     if not exchange.keep:
@@ -214,25 +228,34 @@ class HttpServer:
                 del self._lines[threading.current_thread()]
 
 
-def _read(reader: io.BufferedReader) -> Asked | None:
-    """The next request; None at the end, and for what is no HTTP (a TLS handshake, say)."""
+def _read(reader: io.BufferedReader, connection: socket.socket) -> Asked | None:
+    """The next request; None at the end, for what is no HTTP (a TLS handshake, say), and for one that is cut short."""
     line = reader.readline(65536)
     try:
         method, path, version = line.decode("ascii").split()
         if not version.startswith("HTTP/1."):
             return None
         headers = {name.lower(): value for name, value in http.client.parse_headers(reader).items()}
-        length = int(headers.get("content-length", "0"))
+        if headers.get("expect", "").lower() == "100-continue":
+            connection.sendall(b"HTTP/1.1 100 Continue\r\n\r\n")
+        chunked = headers.get("transfer-encoding", "").lower() == "chunked"
+        body = _dechunk(reader) if chunked else _exactly(reader, int(headers.get("content-length", "0")))
     except (ValueError, http.client.HTTPException):
         return None
-    body = _dechunk(reader) if headers.get("transfer-encoding", "").lower() == "chunked" else reader.read(length)
     return Asked(method, path, headers, body, time.time())
+
+
+def _exactly(reader: io.BufferedReader, size: int) -> bytes:
+    data = reader.read(size) if size >= 0 else b""
+    if len(data) != size:
+        raise ValueError(f"{len(data)} bytes of {size} came")
+    return data
 
 
 def _dechunk(reader: io.BufferedReader) -> bytes:
     parts: list[bytes] = []
-    while size := int(reader.readline().partition(b";")[0] or b"0", 16):
-        parts.append(reader.read(size))
+    while size := int(reader.readline().partition(b";")[0], 16):
+        parts.append(_exactly(reader, size))
         reader.readline()
     http.client.parse_headers(reader)  # trailers, to the empty line
     return b"".join(parts)

@@ -12,6 +12,7 @@ from subagent_testing._steps import JsonObject, Status, Usage
 from subagent_testing.messages import (
     STATUS_OF,
     Block,
+    Cut,
     Event,
     Script,
     Started,
@@ -44,9 +45,14 @@ class ScriptedMessages(ModelServer[Step]):
     Raises:
         ValueError: a script of no turns.
         Exception: on leaving, what the script's function raised, when the body raised nothing; the client got a 500.
+            So is a TypeError for a turn that is none (a text among steps, a generator, a status after a block), and
+            what JSON or HTTP has no form for; whoever had been told a part of it was cut off.
     """
 
     _turns_at: ClassVar[str] = "/v1/messages"
+    _steps: ClassVar[tuple[type, ...]] = (Block, Event, Started, Stop, Status, Cut, Usage, Gate)
+    _begin: ClassVar[tuple[type, ...]] = (Block, Event, Started)
+    _text: ClassVar[str] = "messages.text"
 
     def __init__(self, script: Script = "Hello from the script.") -> None:
         super().__init__(script)
@@ -71,8 +77,8 @@ class ScriptedMessages(ModelServer[Step]):
     def _said(self, words: str) -> Step:
         return text(words)
 
-    def _fault(self, message: str) -> Step:
-        return status(500, message=message)
+    def _fault(self, words: str) -> Status:
+        return status(500, message=words)
 
 
 _ANSWERS = {
@@ -123,7 +129,7 @@ class _Answer:
                 case Status():
                     whole(self._exchange, step)
                     return
-                case _:  # Cut
+                case Cut():  # pragma: no branch - there are no other steps
                     self._exchange.cut()
                     return
         self._end()

@@ -53,6 +53,15 @@ class ModelServer(ABC, Generic[StepT]):
     _turns_at: ClassVar[str]
     """The end of the path to which turns are posted."""
 
+    _steps: ClassVar[tuple[type, ...]]
+    """All the steps that there are."""
+
+    _begin: ClassVar[tuple[type, ...]]
+    """Those with which an answer begins, so that no status can come after them."""
+
+    _text: ClassVar[str]
+    """What makes a step of a text, in the words of a script."""
+
     def __init__(
         self, script: str | Sequence[AnyTurn[StepT]] | Callable[[dict[str, Any], int], AnyTurn[StepT]]
     ) -> None:
@@ -136,8 +145,8 @@ class ModelServer(ABC, Generic[StepT]):
         """The step that a turn stands for which is a text."""
 
     @abstractmethod
-    def _fault(self, message: str) -> StepT:
-        """The step with which the server says that its script is broken."""
+    def _fault(self, words: str) -> Status:
+        """What a client gets whose turn cannot be played."""
 
     def _is_turn(self, request: Request) -> bool:
         """Whether a turn of the script answers it."""
@@ -171,20 +180,30 @@ class ModelServer(ABC, Generic[StepT]):
                     request.hung_up_at = time.time()
                     self._changed.notify_all()
             raise
-
-    def _turn(self, body: dict[str, Any], number: int) -> Iterable[StepT]:
-        try:
-            script = self._script
-            if callable(script):
-                turn = script(body, number)
-            else:
-                turn = script if isinstance(script, str) else script[min(number, len(script)) - 1]
         except Exception as exc:  # noqa: BLE001  # the test shall see it, not this thread
             self._broken.append(exc)
-            return [self._fault(f"the script raised {exc!r}")]
+            if exchange.begun:
+                exchange.cut()
+            else:
+                whole(exchange, self._fault(f"the script raised {exc!r}"))
+
+    def _turn(self, body: dict[str, Any], number: int) -> Sequence[StepT]:
+        script = self._script
+        if callable(script):
+            turn = script(body, number)
+        else:
+            turn = script if isinstance(script, str) else script[min(number, len(script)) - 1]
         if isinstance(turn, str):
             return [self._said(turn)]
-        return cast("Sequence[StepT]", turn if isinstance(turn, Sequence) else [turn])
+        steps = cast("Sequence[StepT]", turn if isinstance(turn, Sequence) else [turn])
+        begun = False
+        for step in steps:
+            if not isinstance(step, self._steps):
+                raise TypeError(f"turn {number}: {step!r} is no step; a text among steps is {self._text}(text)")
+            if begun and isinstance(step, Status):
+                raise TypeError(f"turn {number}: a status comes in place of a stream, not after its beginning")
+            begun = begun or isinstance(step, self._begin)
+        return steps
 
 
 def whole(exchange: Exchange, step: Status) -> None:

@@ -11,6 +11,7 @@ from subagent_testing._http import Exchange, Gate
 from subagent_testing._model_server import ModelServer, Request, whole
 from subagent_testing._steps import JsonObject, Status, Usage
 from subagent_testing.responses import (
+    Cut,
     Event,
     Item,
     Script,
@@ -42,9 +43,14 @@ class ScriptedResponses(ModelServer[Step]):
     Raises:
         ValueError: a script of no turns.
         Exception: on leaving, what the script's function raised, when the body raised nothing; the client got a 500.
+            So is a TypeError for a turn that is none (a text among steps, a generator, a status after an item), and
+            what JSON or HTTP has no form for; whoever had been told a part of it was cut off.
     """
 
     _turns_at: ClassVar[str] = "/responses"
+    _steps: ClassVar[tuple[type, ...]] = (Item, Event, Status, Cut, Usage, Gate)
+    _begin: ClassVar[tuple[type, ...]] = (Item, Event)
+    _text: ClassVar[str] = "responses.message"
 
     def __init__(self, script: Script = "Hello from the script.", *, models: JsonObject | None = None) -> None:
         self._models: JsonObject = {"object": "list", "data": [], "models": []} if models is None else models
@@ -65,8 +71,8 @@ class ScriptedResponses(ModelServer[Step]):
     def _said(self, words: str) -> Step:
         return message(words)
 
-    def _fault(self, message: str) -> Step:
-        return status(500, {"error": {"message": message}})
+    def _fault(self, words: str) -> Status:
+        return status(500, {"error": {"message": words}})
 
 
 class _Response:
@@ -97,7 +103,7 @@ class _Response:
                 case Status():
                     whole(self._exchange, step)
                     return
-                case _:  # Cut
+                case Cut():  # pragma: no branch - there are no other steps
                     self._exchange.cut()
                     return
         self._event(

@@ -11,8 +11,9 @@ Without a script it answers each message of the user with one text.  With one it
 made to do.  The steps of a script are listed in `docs/testing.md`.
 
 Traps: it asks for permission when its script says so, whatever its command line says of permissions; no tool of it does
-anything but `Write`.  Whoever lives after the test ends with it, since it holds a socket whose other end is here; close
-this after what is under test has ended.
+anything but `Write`.  Whoever lives after the test ends with it, since it holds a socket whose other end is here, and
+is killed where it does not hear that (stopped, or writing to who does not read); close this after what is under test
+has ended.
 """
 
 from __future__ import annotations

@@ -10,8 +10,8 @@
 Without a script it answers each turn with one message.  With one it also does what the real one cannot be made to do.
 The steps of a script are listed in `docs/testing.md`.
 
-Trap: whoever lives after the test ends with it, since it holds a socket whose other end is here; close this after what
-is under test has ended.
+Trap: whoever lives after the test ends with it, since it holds a socket whose other end is here, and is killed where it
+does not hear that (stopped, or writing to who does not read); close this after what is under test has ended.
 """
 
 from __future__ import annotations

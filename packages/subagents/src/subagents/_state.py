@@ -196,7 +196,8 @@ class RunState(Link):
             events_late=self.log.late,
             process=self._report or found.process,
             left_behind=self._left_behind,
-            notes=(*found.notes, *self._notes),
+            # What the verdict holds already was taken from the same list.
+            notes=(*found.notes, *(note for note in self._notes if note not in found.notes)),
         )
 
     def final(self) -> Result:

@@ -102,6 +102,8 @@ class Loop(ABC):
     Attributes:
         seen: how often each thing has happened.
         runs: the lists of steps that are under way.
+        answers: what the client answered and nobody has taken yet, by the request's key.
+        wrote_raw: bytes of the script went out, and nobody here has read whether they ask something.
     """
 
     defaults: ClassVar[Mapping[str, list[Any]]]
@@ -113,6 +115,10 @@ class Loop(ABC):
         self.wire = Wire()
         self.seen: dict[str, int] = {}
         self.runs: list[Run] = []
+        self.answers: dict[str, Mapping[str, Any]] = {}
+        self.wrote_raw = False
+        self._asked: dict[str, str] = {}
+        self._owed: dict[str, int] = {}
         self._unread = b""
         self._listening = False
 
@@ -153,6 +159,28 @@ class Loop(ABC):
     @abstractmethod
     def line(self, line: bytes) -> None:
         """Take a line of the client."""
+
+    @abstractmethod
+    def request(self, message: Any) -> tuple[object, str] | None:
+        """The id and the name of what a message of the script asks of the client; None when it asks nothing."""
+
+    def asks_with(self, request_id: object, what: str) -> str:
+        """A request of ours goes out; under which key its answer is kept."""
+        key = json.dumps(request_id)
+        self._asked[key] = what
+        self._owed[key] = self._owed.get(key, 0) + 1
+        return key
+
+    def answered(self, request_id: object, answer: Mapping[str, Any]) -> None:
+        """The client answers; what it does unasked gets its verdict here."""
+        key = json.dumps(request_id)
+        if self._owed.get(key):
+            self._owed[key] -= 1
+            self.answers.setdefault(key, answer)
+        elif key in self._asked:
+            self.test.tell("verdict", method=self._asked[key], answer=answer, wrong="was answered before")
+        elif not self.wrote_raw:  # else it may be the answer to a request that nobody here has read
+            self.test.tell("verdict", method="", answer=answer, wrong="answers no request")
 
     def _read(self) -> None:
         chunk = os.read(0, 1 << 20)

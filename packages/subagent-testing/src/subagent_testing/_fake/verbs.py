@@ -19,11 +19,15 @@ class Verbs(Context):
 
     def do_send(self, message: Any) -> None:
         """A message as it is: a response with a foreign id, say."""
-        self.wire.send(self.filled(message))
+        message = self.filled(message)
+        if request := self.loop.request(message):
+            self.loop.asks_with(*request)
+        self.wire.send(message)
 
     def do_raw(self, value: Any) -> None:
         """Bytes: a text, or {"text" or "hex", "times", "cuts"}, cut into writes at these offsets."""
         how: dict[str, Any] = {"text": value} if isinstance(value, str) else value
+        self.loop.wrote_raw = True
         data = bytes.fromhex(how["hex"]) if "hex" in how else how["text"].encode()
         self.wire.write(data * int(how.get("times", 1)), how.get("cuts", ()))
 

@@ -21,7 +21,6 @@ class Fake(Loop):
     """A session at work.
 
     Attributes:
-        answers: the `response` of each answer of the client that nobody has taken yet, by the request's id.
         pending: what was asked and not answered yet.
     """
 
@@ -37,7 +36,6 @@ class Fake(Loop):
         super().__init__(script, test)
         self.session = Session(script, sys.argv[1:])
         self.turn_steps: list[Any] = script.get("turn", [{"text": "Hello from the fake."}])
-        self.answers: dict[str, Mapping[str, Any]] = {}
         self.pending: list[str] = []
 
     def context(self, request: Mapping[str, Any]) -> Play:
@@ -63,9 +61,9 @@ class Fake(Loop):
             return
         heard = cast("dict[str, Any]", message)
         match heard:
-            case {"type": "control_response", "response": {"request_id": str(request_id)}}:
+            case {"type": "control_response", "response": {"request_id": request_id}}:
                 self.test.tell("answer", message=heard)
-                self.answers.setdefault(request_id, heard["response"])
+                self.answered(request_id, heard["response"])
                 self.pending = [each for each in self.pending if each != request_id]
             case {"type": "control_request", "request": {"subtype": str(subtype)}}:
                 self.test.tell(subtype, message=heard)
@@ -78,6 +76,14 @@ class Fake(Loop):
                     self.happen("user", heard)
             case _:
                 self.test.tell(heard["type"], message=heard)
+
+    def request(self, message: Any) -> tuple[object, str] | None:
+        """A request says so, and has an id."""
+        match message:
+            case {"type": "control_request", "request_id": request_id, "request": {"subtype": subtype}}:
+                return request_id, str(subtype)
+            case _:
+                return None
 
 
 def main(script_path: str, socket_path: str) -> None:

@@ -80,7 +80,7 @@ class WireSteps(Verbs):
 
     def do_message(self, members: Any) -> None:
         """Any other message: {"type", …}."""
-        self.say(**{"kind": members["type"], **{name: value for name, value in members.items() if name != "type"}})
+        self.do_send({**members, "uuid": "$uuid", "session_id": "$session"})
 
     def do_retry(self, members: Any) -> None:
         """A notice that it will ask the API again."""
@@ -115,12 +115,13 @@ class WireSteps(Verbs):
         request = {"subtype": subtype, **ASKED.get(subtype, {}), **own}
         if subtype == "can_use_tool":
             self.state("requires_action")
+        key = self.fake.asks_with(request_id, subtype)
         self.fake.pending.append(request_id)
         self.wire.send({"type": "control_request", "request_id": request_id, "request": self.filled(request)})
         if not value.get("wait", True):
             return {}
-        yield Wait(lambda: request_id in self.fake.answers)
-        answer = self.fake.answers.pop(request_id)
+        yield Wait(lambda: key in self.fake.answers)
+        answer = self.fake.answers.pop(key)
         told = {"method": subtype, "answer": answer, "wrong": answers.wrong(subtype, answer)}
         self.test.tell("verdict", **told)
         if subtype == "can_use_tool":

@@ -32,8 +32,6 @@ class Fake(Loop):
         super().__init__(script, test)
         self.server = Server(script)
         self.turn_steps: list[Any] = script.get("turn", [{"message": "Hello from the fake."}])
-        self.answers: dict[str, Mapping[str, Any]] = {}
-        self.asked: dict[str, str] = {}
         self.asks = 0
 
     def context(self, request: Mapping[str, Any]) -> Play:
@@ -56,18 +54,25 @@ class Fake(Loop):
             return
         heard = cast("dict[str, Any]", message)
         if "method" not in heard:
-            key = json.dumps(heard.get("id"))
             self.test.tell("answer", message=heard)
-            self.answers.setdefault(key, heard)
+            self.answered(heard.get("id"), heard)
             return
         method = str(heard["method"])
         self.test.tell(method, message=heard)
         if "id" not in heard:
             self.happen(method)
         elif heard["id"] is not None:  # the real one drops a request whose id is null
-            self._asked(method, heard)
+            self._request(method, heard)
 
-    def _asked(self, method: str, request: Mapping[str, Any]) -> None:
+    def request(self, message: Any) -> tuple[object, str] | None:
+        """A request has a method and an id."""
+        match message:
+            case {"method": method, "id": request_id}:
+                return request_id, str(method)
+            case _:
+                return None
+
+    def _request(self, method: str, request: Mapping[str, Any]) -> None:
         try:
             self.server.check(method, request)
             busy = method == "turn/start" and not self.server.threads[request["params"]["threadId"]].begin()

@@ -24,6 +24,13 @@ WORDS: Mapping[str, tuple[str, ...]] = {
     "approvalPolicy": ("untrusted", "on-request", "granular", "never"),
 }
 LOGINS = ("apiKey", "chatgpt", "chatgptDeviceCode", "chatgptAuthTokens", "amazonBedrock", "amazonBedrockAccessKeys")
+PROFILES: Mapping[str, str] = {
+    ":read-only": "read-only",
+    ":workspace": "workspace-write",
+    ":danger-full-access": "danger-full-access",
+}
+"""Permission profile of its own -> the sandbox as which it is shown."""
+
 INPUTS = ("text", "image", "localImage", "audio", "localAudio", "skill", "mention")
 
 REQUIRED: Mapping[str, tuple[str, ...]] = {
@@ -84,12 +91,20 @@ class Turn:
 
 
 class Thread:
-    """A thread: the settings that it was started with, its turns, its usage so far."""
+    """A thread: the settings that it was started with, its turns, its usage so far.
 
-    def __init__(self, thread_id: str, settings: Mapping[str, Any], originator: str) -> None:
+    Args:
+        thread_id: its id.
+        asked: the parameters of the request that opens it.
+        kept: the settings that it had before, when it is resumed.
+        originator: the client's name.
+    """
+
+    def __init__(self, thread_id: str, asked: Mapping[str, Any], kept: Mapping[str, Any], originator: str) -> None:
         self.id = thread_id
         self.settings: dict[str, Any] = {"sandbox": "read-only", "approvalPolicy": "on-request", "model": "gpt-5.5"}
-        self.settings |= {name: value for name, value in settings.items() if value is not None}
+        self.settings |= {**kept, **{name: value for name, value in asked.items() if value is not None}}
+        self.settings["sandbox"], self.profile = _opened(asked, self.settings["sandbox"])
         self.cwd = os.path.abspath(self.settings.get("cwd", os.getcwd()))
         self.names = {"thread": thread_id, "cwd": self.cwd, "started": int(time.time()), "originator": originator}
         self.turn: Turn | None = None
@@ -112,15 +127,13 @@ class Thread:
 
     def answer(self) -> dict[str, Any]:
         """The result of starting it."""
-        sandbox = self.settings["sandbox"]
-        profile = {"id": ":workspace", "extends": None} if sandbox == "workspace-write" else None
         return {
             **fill(RECORDED["thread/start"], **self.names),
             "thread": self.shown(),
             "model": self.settings["model"],
             "approvalPolicy": self.settings["approvalPolicy"],
-            "sandbox": RECORDED["sandboxes"][sandbox],
-            "activePermissionProfile": profile,
+            "sandbox": RECORDED["sandboxes"][self.settings["sandbox"]],
+            "activePermissionProfile": self.profile,
         }
 
     def begin(self) -> bool:
@@ -211,7 +224,7 @@ class Server:
 
     def start(self, settings: Mapping[str, Any]) -> Thread:
         """A new thread."""
-        return self._add(new_id(), settings)
+        return self._add(new_id(), settings, {})
 
     def resume(self, params: Mapping[str, Any]) -> Thread:
         """A thread that is here, or that a process with this CODEX_HOME has kept."""
@@ -225,13 +238,28 @@ class Server:
                 kept = json.load(file)
         except FileNotFoundError:
             raise Refused(f"no rollout found for thread id {thread_id}") from None
-        thread = self._add(thread_id, {**kept["settings"], **params})
+        thread = self._add(thread_id, params, kept["settings"])
         thread.tokens = kept["tokens"]
         return thread
 
-    def _add(self, thread_id: str, settings: Mapping[str, Any]) -> Thread:
-        thread = self.threads[thread_id] = Thread(thread_id, settings, str((self.client or {}).get("name")))
+    def _add(self, thread_id: str, asked: Mapping[str, Any], kept: Mapping[str, Any]) -> Thread:
+        thread = self.threads[thread_id] = Thread(thread_id, asked, kept, str((self.client or {}).get("name")))
         return thread
+
+
+def _opened(asked: Mapping[str, Any], word: str) -> tuple[str, dict[str, Any] | None]:
+    """The sandbox of a thread, as a word, and its permission profile.
+
+    A word wins over a profile; a resumed thread for which neither is asked gets the profile that its word stands for.
+    """
+    config: dict[str, Any] = asked.get("config") or {}
+    name = config.get("default_permissions")
+    if asked.get("sandbox") is not None:
+        return word, None
+    if name is None:
+        return word, {"id": ":workspace", "extends": None} if word == "workspace-write" else None
+    extends = config.get("permissions", {}).get(name, {}).get("extends")
+    return PROFILES.get(extends or name, "read-only"), {"id": name, "extends": extends}
 
 
 def is_uuid(text: Any) -> bool:

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Generator, Mapping
 from typing import Any
 
@@ -37,10 +36,9 @@ class WireSteps(Context):
         method, number = str(value["method"]), self.fake.asks
         self.fake.asks += 1
         request_id = self.filled(value.get("id", number))
-        key = json.dumps(request_id)
+        key = self.fake.asks_with(request_id, method)
         unknown = {"threadId": "$thread", "turnId": "$turn"}
         template = {**RECORDED["requests"].get(method, unknown), **value.get("params", {})}
-        self.fake.asked[key] = method
         approval = self.thread is not None and method.endswith("/requestApproval")
         if approval:
             self.status("active", activeFlags=["waitingOnApproval"])
