@@ -62,7 +62,7 @@ async def test_it_may_be_relative_or_begin_with_a_tilde(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path))
     with ScriptedResponses() as api:
-        await done(api, "one", work)
+        await done(api, "./one", work)
         await done(api, "~/two", work)
     assert (tmp_path / "one/installation_id").is_file()
     assert (tmp_path / "two/installation_id").is_file()
