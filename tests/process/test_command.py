@@ -108,3 +108,10 @@ async def test_a_command_whose_helpers_are_killed_is_lost_and_not_a_group_of_err
         with pytest.raises(ProcessLost):
             await run_command(family.argv, env={}, timeout=60)
     assert await family.survivors() == ()
+
+
+async def test_what_it_said_is_there_however_late_anybody_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("subagent_process.command._LAST_WORDS", 0)  # a machine that is too busy to read in time
+    script = "echo out; echo err >&2; head -c 60000 /dev/zero"
+    done = await run_command(["sh", "-c", script], env=PATH, timeout=20)
+    assert (done.stdout, done.stderr) == (b"out\n" + bytes(60000), b"err\n")

@@ -8,12 +8,14 @@ memory stays flat and a cancelled read loses nothing; and no transport kills a p
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from contextlib import suppress
 
 import anyio
 from anyio.abc import ByteReceiveStream, ByteSendStream
 
 CHUNK = 65536  # what a pipe holds by default
+_LEFT = 1 << 20  # bytes: more than an exited child's pipe holds; what comes later is another process's
 _IDLE = 0.05  # s without a reader after which a shutdown reads instead
 
 
@@ -79,6 +81,14 @@ class PipeReader(_Pipe, ByteReceiveStream):
                 if data := os.read(self.fd, max_bytes):
                     return data
                 raise anyio.EndOfStream
+
+    def left(self) -> Iterator[bytes]:
+        """What a child that has ended left in the pipe: all of it is there, and any timer could be too short."""
+        left = _LEFT
+        with suppress(BlockingIOError, anyio.ClosedResourceError):
+            while left > 0 and (data := os.read(self.fd, CHUNK)):
+                left -= len(data)
+                yield data
 
     async def drain(self) -> None:
         """Throw away what nobody reads any more: a child that stalls on a full pipe cannot end politely.

@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import cast
 
 import anyio
 from anyio.abc import ByteReceiveStream
 
+from ._pipes import PipeReader
 from .errors import CommandTimeout, ProcessLost
 from .report import Ladder
 from .spawn import open_without_stdin
@@ -49,13 +51,15 @@ class _Collected:
     async def collect(self, stream: ByteReceiveStream) -> None:
         try:
             while True:
-                data = await stream.receive()
-                if len(data) > self._room:
-                    self.truncated = True
-                self._parts.append(data[: self._room])
-                self._room -= len(self._parts[-1])
+                self.take(await stream.receive())
         except (anyio.EndOfStream, anyio.ClosedResourceError):
             return
+
+    def take(self, data: bytes) -> None:
+        if len(data) > self._room:
+            self.truncated = True
+        self._parts.append(data[: self._room])
+        self._room -= len(self._parts[-1])
 
     @property
     def data(self) -> bytes:
@@ -91,17 +95,19 @@ async def run_command(
     code: int | None = None
     lost: ProcessLost | None = None
     with anyio.move_on_after(timeout):
-        async with (
-            await open_without_stdin(argv, env=env, cwd=cwd, ladder=_LADDER) as process,
-            anyio.create_task_group() as readers,
-        ):
-            readers.start_soon(out.collect, process.stdout)
-            readers.start_soon(err.collect, process.stderr)
-            try:
-                code = await process.wait()
-            except ProcessLost as error:  # out of the task group it would come as a group
-                lost = error
-            readers.cancel_scope.deadline = anyio.current_time() + _LAST_WORDS
+        async with await open_without_stdin(argv, env=env, cwd=cwd, ladder=_LADDER) as process:
+            streams = ((out, cast("PipeReader", process.stdout)), (err, cast("PipeReader", process.stderr)))
+            async with anyio.create_task_group() as readers:
+                for collected, stream in streams:
+                    readers.start_soon(collected.collect, stream)
+                try:
+                    code = await process.wait()
+                except ProcessLost as error:  # out of the task group it would come as a group
+                    lost = error
+                readers.cancel_scope.deadline = anyio.current_time() + _LAST_WORDS
+            for collected, stream in streams:  # on a busy machine the time may have passed before anybody read
+                for data in stream.left():
+                    collected.take(data)
     if lost:
         raise lost
     if code is None:

@@ -22,8 +22,7 @@ Traps:
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from types import EllipsisType
 from typing import cast
@@ -33,7 +32,7 @@ import anyio.abc
 
 from ._answering import Answering
 from ._outgoing import Outgoing
-from ._pipes import CHUNK, PipeReader
+from ._pipes import PipeReader
 from ._rpc import JsonObject, PeerCounts, call, shown
 from .errors import InvalidAnswer, LineTooLong, ProcessLost, RpcError
 from .lines import LIMIT, LineReader
@@ -42,7 +41,6 @@ from .process import OwnedProcess
 __all__ = ["JsonObject", "Peer", "PeerCounts"]
 
 _STATUS = 0.5  # s that the end of a pipe waits for the exit that explains it
-_LEFT = 1 << 20  # bytes: more than an exited child's pipe holds; what comes later is another process's
 _GIVEN_UP = 4096  # requests without an answer that are told from those that had one
 _MESSAGE = 4000  # characters of an error's message, which may hold the JSON of another one
 
@@ -244,7 +242,7 @@ class Peer:
                 await self._answering.relief()
         self._out.end()
         if reading.cancelled_caught:
-            for data in self._left():
+            for data in cast("PipeReader", self._process.stdout).left():
                 self._take_all(data)
         for item in self._reader.finish():
             self._take(item)
@@ -253,14 +251,6 @@ class Peer:
         with suppress(ProcessLost):
             await self._process.wait()
         reading.cancel()
-
-    def _left(self) -> Iterator[bytes]:
-        """What the child left in the pipe, without waiting: all of it is there, and any timer could be too short."""
-        left = _LEFT
-        with suppress(BlockingIOError, anyio.ClosedResourceError):
-            while left > 0 and (data := os.read(cast("PipeReader", self._process.stdout).fd, CHUNK)):
-                left -= len(data)
-                yield data
 
     def _take_all(self, data: bytes) -> None:
         # Not through Messages: an await for each message costs as much as its parsing.
