@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from subagent_claude_code._failures import ending_of, exit_words
+from subagent_claude_code._failures import ending_of
 from subagents import FailureKind, StopReason
+from subagents.backend.programs import exit_words
 
 NOW = datetime(2026, 11, 30, 22, 0, tzinfo=UTC)
 RESET = NOW.timestamp() + 4000

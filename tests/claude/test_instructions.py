@@ -19,6 +19,7 @@ def project(tmp_path: Path) -> Path:
     folder = tmp_path / "repo" / "a" / "b"
     folder.mkdir(parents=True)
     (tmp_path / "repo" / ".git").mkdir()
+    (tmp_path / "repo" / ".git" / "HEAD").touch()  # an empty .git may be left by another engine
     return folder
 
 

@@ -125,3 +125,17 @@ def test_an_unknown_name_of_the_package_is_an_attribute_error() -> None:
     assert dir(subagent_claude_code) == ["ClaudeCode", "ClaudeCodeFields", "ClaudeCodeOptions"]
     with pytest.raises(AttributeError, match="Nonsense"):
         subagent_claude_code.Nonsense  # noqa: B018  # pyright: ignore[reportAttributeAccessIssue]
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"home": "isolate"}, "isolated, inherit, or a path (./isolate)"),
+        ({"home": "~nobody-of-that-name/x"}, "home"),
+        ({"ready_timeout": 1e306}, "less than or equal to"),
+    ],
+)
+def test_what_all_engines_refuse_is_refused_here_too(options: dict[str, Any], told: str) -> None:
+    with pytest.raises(ValidationError) as caught:
+        ClaudeCodeOptions(**options)
+    assert told in str(caught.value)

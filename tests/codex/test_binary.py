@@ -16,6 +16,7 @@ from subagent_codex._binary import Binary, locate, probe
 from subagent_codex._methods import PINNED
 from subagent_codex.options import CodexOptions
 from subagents import Probe, StartError
+from subagents.backend import programs
 
 pytestmark = pytest.mark.anyio
 
@@ -238,7 +239,7 @@ async def test_what_cannot_be_started_is_not_available(tmp_path: Path) -> None:
 
 
 async def test_a_codex_that_hangs_is_not_available(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_binary, "_VERSION_LIMIT", 0.3)
+    monkeypatch.setattr(programs, "_VERSION_LIMIT", 0.3)
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
     found = await probed(executable=program(tmp_path / "codex", "#!/bin/sh\nexec sleep 100"))
     assert not found.available

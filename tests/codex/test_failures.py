@@ -11,9 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from turn_kit import Told, bundled_schema, error
 
-from subagent_codex._failures import ERRORS, RPC, STATUSES, ending_of, failure_of_request, failure_of_turn
+from subagent_codex._failures import ERRORS, RPC, STATUSES, failure_of_request, failure_of_turn
 from subagent_process import InvalidAnswer, RpcError
 from subagents import Failure, FailureKind, StopReason
+from subagents.backend.programs import exit_words
 
 NOW = datetime(2031, 3, 5, 12, 0, tzinfo=UTC)
 
@@ -263,7 +264,7 @@ def test_the_stage_of_a_failure_is_told() -> None:
     ],
 )
 def test_the_end_of_a_process_in_words(code: int | None, words: str) -> None:
-    assert ending_of(code) == words
+    assert exit_words(code) == words
 
 
 KEYS = st.sampled_from(["message", "codexErrorInfo", "additionalDetails", "httpStatusCode", *OBJECTS])

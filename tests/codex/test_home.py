@@ -14,7 +14,7 @@ FORKING = """
 import os, sys
 from pathlib import Path
 import anyio
-from subagent_codex._home import _pinned
+from subagents.backend.homes import pinned_home
 
 class Link:
     def emit(self, event):
@@ -22,14 +22,14 @@ class Link:
 
 async def main():
     home, (rest, hold) = Path(sys.argv[1]), os.pipe()
-    async with _pinned(home, Link()):
+    async with pinned_home(home, Link()):
         child = os.fork()
         if child == 0:
             os.close(hold)
             os.read(rest, 1)
             os._exit(0)
     with anyio.fail_after(20):
-        async with _pinned(home, Link()):
+        async with pinned_home(home, Link()):
             print("again")
     os.close(hold)
     os.waitpid(child, 0)

@@ -6,8 +6,8 @@ import pytest
 from turn_kit import COMMAND, CWD, Told
 
 from subagent_codex._items import step
-from subagent_codex._messages import OUTPUT_BYTES, listed, number_in, one_line, tail
 from subagents import ToolEvent
+from subagents.backend.values import OUTPUT_BYTES, listed, number_in, one_line, tail
 
 Item = dict[str, object]
 

@@ -15,11 +15,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from subagent_claude_code._messages import JsonObject
 from subagent_claude_code._tools import step_of
 from subagent_claude_code.options import PermissionMode
 from subagent_process import redact
 from subagents import Failure, Link, PermissionRequest
+from subagents.backend.values import JsonObject
 
 _QUESTION: Final = "AskUserQuestion"
 _NOBODY: Final = "Nobody is here to be asked. Decide yourself, and say in the end what you chose."

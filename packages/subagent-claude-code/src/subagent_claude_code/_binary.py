@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal, cast
@@ -16,6 +15,7 @@ from anyio import to_thread
 from subagent_claude_code.options import ClaudeCodeOptions
 from subagent_process import ProcessError, child_env, redact, run_command, throwaway_home
 from subagents import Failure, Probe, StartError
+from subagents.backend.programs import on_path, unfit, version_of
 
 Source = Literal["configured", "bundled", "path"]
 
@@ -33,7 +33,6 @@ _SOURCES: Final[Mapping[Source, str]] = {
 }
 _INSTALL: Final = "install subagent-claude-code[sdk], which brings the SDK and the program"
 _VERSION: Final = re.compile(rb"([0-9][!-~]{0,49}) \(Claude Code\)")
-_VERSION_LIMIT: Final = 5.0  # s; 10 ms are usual
 _STATUS_LIMIT: Final = 9.0  # s; a probe has 15 for both
 
 
@@ -64,30 +63,15 @@ def _locate(configured: Path | None) -> Binary:
     if spec is None or spec.origin is None:
         raise StartError(Failure("launch", "start", f"claude-agent-sdk is not installed: {_INSTALL}"))
     if configured is not None:
-        if why := _unfit(configured):
+        if why := unfit(configured, "claude"):
             raise StartError(Failure("launch", "start", f"the configured executable {configured} {why}"))
         return Binary(configured, "configured")
     bundled = Path(spec.origin).parent / "_bundled" / "claude"
-    if not _unfit(bundled):
+    if not unfit(bundled, "claude"):
         return Binary(bundled, "bundled")
-    for path in _on_path():
+    for path in on_path("claude"):
         return Binary(path, "path")
     raise StartError(Failure("launch", "start", f"claude is neither bundled nor on PATH: {_INSTALL}"))
-
-
-def _unfit(path: Path) -> str:
-    if not os.path.exists(path):  # not Path.exists, which raises where a folder may not be searched
-        return "does not exist: give the path of a claude"
-    if os.path.isdir(path):
-        return "is a folder: give the path of the claude in it"
-    return "" if os.access(path, os.R_OK | os.X_OK) else "may not be read and executed: give one that may"
-
-
-def _on_path() -> Iterator[Path]:
-    for folder in child_env(minimal=True).get("PATH", os.defpath).split(os.pathsep):
-        # A relative folder would mean another one in the working folder of the task, which may be hostile.
-        if os.path.isabs(folder) and not _unfit(path := Path(folder, "claude")):
-            yield path
 
 
 # -- the probe ---------------------------------------------------------------------------------------------------------
@@ -100,7 +84,7 @@ async def probe(options: ClaudeCodeOptions) -> Probe:
     """
     try:
         binary = await locate(options)
-        version = await _version(binary)
+        version = await version_of(binary.path, "claude", _VERSION)
     except StartError as error:
         return Probe(False, detail=error.failure.message, fix=_INSTALL)
     except ProcessError as error:
@@ -110,20 +94,6 @@ async def probe(options: ClaudeCodeOptions) -> Probe:
         detail += f"; version {version}, tested with {PINNED}"
     signed_in, how, fix = await _sign_in(options, binary)
     return Probe(signed_in is not False, version, str(binary.path), signed_in, f"{detail}; {how}", fix)
-
-
-async def _version(binary: Binary) -> str:
-    """What `--version` says: `2.1.332 (Claude Code)`.
-
-    Raises:
-        ProcessError: it does not start, does not end, or is no claude.
-    """
-    done = await run_command([binary.path, "--version"], env=child_env(minimal=True), timeout=_VERSION_LIMIT)
-    if done.exit != 0 or (found := _VERSION.match(done.stdout)) is None:
-        raise ProcessError(
-            f"{binary.path} is no claude: --version ended with exit code {done.exit} and named no version."
-        )
-    return found[1].decode("ascii")
 
 
 async def _sign_in(options: ClaudeCodeOptions, binary: Binary) -> tuple[bool | None, str, str]:

@@ -16,7 +16,6 @@ from subagent_claude_code._answers import Answers
 from subagent_claude_code._argv import arguments, settings
 from subagent_claude_code._binary import Binary
 from subagent_claude_code._environment import engine_env, write_env_file
-from subagent_claude_code._failures import exit_words
 from subagent_claude_code._home import Home
 from subagent_claude_code._instructions import project_instructions
 from subagent_claude_code._turn import Turn
@@ -32,6 +31,7 @@ from subagent_process import (
     tool_env,
 )
 from subagents import Evidence, Failure, FailureKind, Link, Result, StartError, Task
+from subagents.backend.programs import exit_words
 
 if TYPE_CHECKING:
     from claude_agent_sdk import ClaudeSDKClient, PermissionResultAllow, PermissionResultDeny, Transport

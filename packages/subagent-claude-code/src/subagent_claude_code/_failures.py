@@ -8,14 +8,13 @@ status, then its word for the error. Only the channels of the engine's errors ar
 from __future__ import annotations
 
 import re
-import signal
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, NamedTuple
 
-from subagent_claude_code._messages import JsonObject, number_in, text_in, texts_in
 from subagent_process import redact
 from subagents import Failure, FailureKind, StopReason, reset_time
+from subagents.backend.values import JsonObject, number_in, text_in, texts_in
 
 _SAID: Final = 3000  # characters of the engine's own words in a message
 _READ: Final = 16_384  # characters of a text in which causes are looked for
@@ -135,17 +134,3 @@ def _rule(reason: str, status: int | None, word: str, said: str) -> Rule:
     if status is not None and status in STATUSES:
         return STATUSES[status]
     return WORDS.get(word, _UNKNOWN)
-
-
-def exit_words(exit_code: int | None) -> str:
-    """How a process ended, in words."""
-    if exit_code is None:
-        return "closed its output"
-    if exit_code >= 0:
-        return f"ended with exit code {exit_code}"
-    try:
-        name = signal.Signals(-exit_code).name
-    except ValueError:
-        name = f"signal {-exit_code}"
-    memory = " (the system may have run out of memory)" if name == "SIGKILL" else ""
-    return f"was ended by {name}{memory}"

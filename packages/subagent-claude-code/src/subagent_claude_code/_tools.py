@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import Final, Literal, NamedTuple
 
-from subagent_claude_code._messages import JsonObject, object_in, objects_in, one_line, tail, text_in
 from subagents import PlanEntry, PlanEvent, ToolEvent, ToolKind
+from subagents.backend.values import JsonObject, object_in, objects_in, one_line, tail, text_in
 
 _KINDS: Final[dict[str, ToolKind]] = {
     "Bash": "execute",

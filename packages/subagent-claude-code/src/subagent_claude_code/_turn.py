@@ -16,8 +16,8 @@ from typing import Final
 
 from subagent_claude_code import _tools
 from subagent_claude_code._failures import Ending, ending_of
-from subagent_claude_code._messages import JsonObject, number_in, object_in, objects_in, one_line, text_in
 from subagents import Event, Evidence, NoticeEvent, Result, TextEvent, ThoughtEvent, ToolEvent, Usage, UsageEvent
+from subagents.backend.values import JsonObject, number_in, object_in, objects_in, one_line, text_in
 
 _QUIET: Final = frozenset(
     """

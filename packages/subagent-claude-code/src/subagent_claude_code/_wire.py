@@ -15,8 +15,8 @@ from typing import Final
 
 import anyio
 
-from subagent_claude_code._messages import JsonObject, object_in, text_in
 from subagent_process import LineTooLong, OwnedProcess
+from subagents.backend.values import JsonObject, object_in, text_in
 
 _REQUEST: Final = "control_request"
 _RESPONSE: Final = "control_response"

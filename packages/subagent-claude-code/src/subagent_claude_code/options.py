@@ -4,32 +4,17 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Annotated, Literal, TypeAlias, TypedDict
-from urllib.parse import urlsplit
+from typing import Literal, TypeAlias, TypedDict
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
+
+from subagents.backend.fields import ApiKey, BaseUrl, Folder, Home, HomeKind, KeyVariable, Limit, Seconds
 
 PermissionMode: TypeAlias = Literal["default", "acceptEdits", "plan", "dontAsk", "bypassPermissions"]
 Effort: TypeAlias = Literal["low", "medium", "high", "xhigh", "max"]
-HomeKind: TypeAlias = Literal["isolated", "inherit"]
 
 _PLAIN_MODEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@+\[\]-]{0,127}")
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _RULE = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,127}(\([^\r\n\0]{1,1000}\))?")
-
-
-def _absolute(value: object) -> object:
-    """A pinned home as an absolute path: the child has another working folder."""
-    if isinstance(value, Path) or (isinstance(value, str) and value not in ("isolated", "inherit")):
-        if not str(value).strip() or "\0" in str(value):
-            raise ValueError("a path is not empty and holds no null character")
-        return Path(value).expanduser().absolute()
-    return value
-
-
-_Folder = Annotated[Path, BeforeValidator(_absolute)]
-_Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-_Limit = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
 class ClaudeCodeOptions(BaseModel):
@@ -47,7 +32,7 @@ class ClaudeCodeOptions(BaseModel):
         description="rules of what runs without asking, as `Bash(git status)`; a tool's bare name has no bounds",
     )
     disallowed_tools: tuple[str, ...] = Field(default=(), description="rules of what never runs")
-    home: Annotated[HomeKind | Path, BeforeValidator(_absolute)] = Field(
+    home: Home = Field(
         default="isolated",
         description="isolated: a private one for each run; inherit: your own sign-in and settings; a path: that"
         " CLAUDE_CONFIG_DIR, made if missing, used by one run at a time, never removed",
@@ -56,10 +41,12 @@ class ClaudeCodeOptions(BaseModel):
         default="private",
         description="HOME of the commands of a task; real shows them everything in yours, tokens in its files included",
     )
-    api_key: SecretStr | None = Field(default=None, description="an API key; commands of the task do not get it")
-    api_key_env: str | None = Field(default=None, description="the variable of this process that holds the API key")
-    base_url: str | None = Field(default=None, description="a Messages API of your own instead of Anthropic's")
-    executable: _Folder | None = Field(
+    api_key: ApiKey | None = Field(default=None, description="an API key; commands of the task do not get it")
+    api_key_env: KeyVariable | None = Field(
+        default=None, description="the variable of this process that holds the API key"
+    )
+    base_url: BaseUrl | None = Field(default=None, description="a Messages API of your own instead of Anthropic's")
+    executable: Folder | None = Field(
         default=None, description="the claude to run; else the one bundled with the SDK, else that on PATH"
     )
     project_instructions: bool = Field(
@@ -69,12 +56,12 @@ class ClaudeCodeOptions(BaseModel):
         default=8, ge=1, description="after so many refused requests a run fails with kind policy"
     )
     max_retries: int = Field(default=2, ge=0, le=100, description="how often the engine repeats a failed request")
-    ready_timeout: _Limit = Field(default=30.0, description="for each step of the engine before the task is accepted")
-    interrupt_grace: _Seconds = Field(
+    ready_timeout: Limit = Field(default=30.0, description="for each step of the engine before the task is accepted")
+    interrupt_grace: Seconds = Field(
         default=2.0, description="for the engine to interrupt the turn and end its commands"
     )
-    eof_grace: _Seconds = Field(default=1.0, description="from the end of its input to SIGTERM")
-    term_grace: _Seconds = Field(default=3.0, description="from SIGTERM, on which it ends its commands, to SIGKILL")
+    eof_grace: Seconds = Field(default=1.0, description="from the end of its input to SIGTERM")
+    term_grace: Seconds = Field(default=3.0, description="from SIGTERM, on which it ends its commands, to SIGKILL")
 
     @field_validator("model")
     @classmethod
@@ -89,32 +76,6 @@ class ClaudeCodeOptions(BaseModel):
         for rule in value:
             if not _RULE.fullmatch(rule):
                 raise ValueError(f"{rule[:80]!r} is no rule: a tool's name, or a name and a pattern, as `Bash(git *)`")
-        return value
-
-    @field_validator("base_url")
-    @classmethod
-    def _url(cls, value: str | None) -> str | None:
-        if value is None:
-            return None
-        parts = urlsplit(value)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise ValueError("base_url is http://… or https://… with a host")
-        if parts.username or parts.password or parts.query or parts.fragment:
-            raise ValueError("base_url holds no user, password, query or fragment: give the key as api_key")
-        return value.rstrip("/")
-
-    @field_validator("api_key_env")
-    @classmethod
-    def _variable(cls, value: str | None) -> str | None:
-        if value is not None and not _NAME.fullmatch(value):
-            raise ValueError("api_key_env is the name of a variable, not a key")
-        return value
-
-    @field_validator("api_key")
-    @classmethod
-    def _key(cls, value: SecretStr | None) -> SecretStr | None:
-        if value is not None and not re.fullmatch(r"[\x21-\x7e]+", value.get_secret_value()):
-            raise ValueError("an API key is printable ASCII without blanks")
         return value
 
     @model_validator(mode="after")

@@ -17,8 +17,9 @@ from typing import ClassVar, Final, Unpack, get_args
 from pydantic import BaseModel
 
 from subagent_claude_code.options import ClaudeCodeFields, ClaudeCodeOptions, Effort, check_model
-from subagent_process import child_env, remember
+from subagent_process import remember
 from subagents import Failure, Link, Probe, Provider, StartError, Task, TaskError
+from subagents.backend.fields import read_key
 
 _SCHEMA_BYTES: Final = 100_000  # it is an argument of the program, and Linux takes 131,072 bytes of one
 _TOOL: Final = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}")
@@ -84,7 +85,7 @@ class ClaudeCode(Provider):
         from subagent_claude_code._drive import Drive
         from subagent_claude_code._home import open_home
 
-        options, key = self.options, self._key()
+        options, key = self.options, read_key(self.options.api_key, self.options.api_key_env)
         if key is not None:
             remember([key])  # a model server may repeat it, and not every key has a shape that is known
         binary = await locate(options)
@@ -97,18 +98,6 @@ class ClaudeCode(Provider):
         from subagent_claude_code._binary import probe
 
         return await probe(self.options)
-
-    def _key(self) -> str | None:
-        options = self.options
-        if options.api_key is not None:
-            return options.api_key.get_secret_value()
-        if options.api_key_env is None:
-            return None
-        found = child_env(passing=(options.api_key_env,)).get(options.api_key_env)
-        if not found:
-            reason = f"the variable {options.api_key_env}, which api_key_env names, is not set"
-            raise StartError(Failure("auth", "start", reason))
-        return found
 
 
 def _is_uuid(text: str) -> bool:

@@ -10,11 +10,10 @@ its own, beside @openai/codex, under `vendor/TARGET`; `bin/codex.js` is the scri
 
 from __future__ import annotations
 
-import os
 import platform
 import re
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
@@ -27,6 +26,7 @@ from subagent_codex._session import sign_in
 from subagent_codex.options import CodexOptions
 from subagent_process import ProcessError, child_env, redact, run_command, throwaway_home
 from subagents import Failure, Probe, StartError
+from subagents.backend.programs import on_path, unfit, version_of
 
 Source = Literal["configured", "bundled", "path"]
 
@@ -41,7 +41,6 @@ _TARGETS: Final = {
 }
 _INSTALL: Final = "install subagent-codex[cli], or codex itself, or name it as the option executable"
 _VERSION: Final = re.compile(rb"codex[!-~]* ([0-9][!-~]{0,49})")
-_VERSION_LIMIT: Final = 5.0  # s; 10 ms are usual
 _STATUS_LIMIT: Final = 9.0  # s; a probe has 15 for both
 _SAID: Final = 300  # characters of what codex says about its sign-in
 
@@ -79,7 +78,7 @@ async def locate(options: CodexOptions) -> Binary:
 
 def _locate(configured: Path | None) -> Binary:
     if configured is not None:
-        if why := _unfit(configured):
+        if why := unfit(configured, "codex"):
             raise StartError(Failure("launch", "start", f"the configured executable {configured} {why}"))
         return _binary(configured, "configured")
     broken = ""
@@ -91,24 +90,9 @@ def _locate(configured: Path | None) -> Binary:
         pass
     except FileNotFoundError as error:
         broken = f" ({error})"
-    if found := [_binary(path, "path") for path in _on_path()]:
+    if found := [_binary(path, "path") for path in on_path("codex")]:
         return min(found, key=lambda binary: binary.script)  # the first native one, else the first
     raise StartError(Failure("launch", "start", f"codex is neither bundled{broken} nor on PATH: {_INSTALL}"))
-
-
-def _unfit(path: Path) -> str:
-    if not os.path.exists(path):  # not Path.exists, which raises where a folder may not be searched
-        return "does not exist: give the path of a codex"
-    if os.path.isdir(path):
-        return "is a folder: give the path of the codex in it"
-    return "" if os.access(path, os.R_OK | os.X_OK) else "may not be read and executed: give one that may"
-
-
-def _on_path() -> Iterator[Path]:
-    for folder in child_env(minimal=True).get("PATH", os.defpath).split(os.pathsep):
-        # A relative folder would mean another one in the working folder of the task, which may be hostile.
-        if os.path.isabs(folder) and not _unfit(path := Path(folder, "codex")):
-            yield path
 
 
 def _binary(found: Path, source: Source) -> Binary:
@@ -129,7 +113,7 @@ def _behind(shim: Path) -> Path | None:
     places = [folder / "node_modules" / "@openai" / package for folder in shim.parents]
     for place in (*places, shim.parent.parent):
         path = place / "vendor" / triple / "bin" / "codex"
-        if not _unfit(path):
+        if not unfit(path, "codex"):
             return path
     return None
 
@@ -144,7 +128,7 @@ async def probe(options: CodexOptions) -> Probe:
     """
     try:
         binary = await locate(options)
-        version = await _version(binary)
+        version = await version_of(binary.path, "codex", _VERSION)
     except StartError as error:
         return Probe(False, detail=error.failure.message, fix=_INSTALL)
     except ProcessError as error:
@@ -154,20 +138,6 @@ async def probe(options: CodexOptions) -> Probe:
         detail += f"; version {version}, tested with {PINNED}"
     signed_in, how, fix = await _sign_in(options, binary)
     return Probe(signed_in is not False, version, str(binary.path), signed_in, f"{detail}; {how}", fix)
-
-
-async def _version(binary: Binary) -> str:
-    """What `--version` says: `codex-cli 0.163.0`.
-
-    Raises:
-        ProcessError: it does not start, does not end, or is no codex.
-    """
-    done = await run_command([binary.path, "--version"], env=child_env(minimal=True), timeout=_VERSION_LIMIT)
-    if done.exit != 0 or (found := _VERSION.match(done.stdout)) is None:
-        raise ProcessError(
-            f"{binary.path} is no codex: --version ended with exit code {done.exit} and named no version."
-        )
-    return found[1].decode("ascii")
 
 
 async def _sign_in(options: CodexOptions, binary: Binary) -> tuple[bool | None, str, str]:

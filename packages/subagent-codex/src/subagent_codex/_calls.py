@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias, cast
 
 from subagent_codex._items import output_text
-from subagent_codex._messages import JsonObject, listed, object_in, one_line, tail, text_in, texts_in
 from subagents import ToolEvent, ToolKind, ToolStatus
+from subagents.backend.values import JsonObject, listed, object_in, one_line, tail, text_in, texts_in
 
 CALLS: Final = frozenset({"function_call", "custom_tool_call", "local_shell_call"})
 OUTPUTS: Final = frozenset({"function_call_output", "custom_tool_call_output"})

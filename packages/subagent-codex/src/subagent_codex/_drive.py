@@ -15,7 +15,6 @@ import anyio.abc
 from subagent_codex import _templates
 from subagent_codex._answers import Answers
 from subagent_codex._binary import Binary
-from subagent_codex._failures import ending_of
 from subagent_codex._guard import Guard
 from subagent_codex._home import Home, hidden_variables, key_variables, speaks_about
 from subagent_codex._instructions import project_instructions
@@ -51,6 +50,7 @@ from subagent_process import (
     open_process,
 )
 from subagents import Evidence, Failure, Link, NoticeEvent, Result, StartError, Task
+from subagents.backend.programs import exit_words
 
 if TYPE_CHECKING:
     from subagent_codex.options import CodexOptions
@@ -352,7 +352,7 @@ class Drive:
         words = f"; its last words:\n{said[-2000:]}" if said else ""
         if noise := "\n".join(self._peer.noise):
             words += f"; what it wrote that is no message:\n{noise[-1000:]}"
-        message = f"codex {ending_of(code)} {when}{words}"
+        message = f"codex {exit_words(code)} {when}{words}"
         return Failure(kind, "run" if self._turn.accepted else "start", message, exit_code=code)
 
 

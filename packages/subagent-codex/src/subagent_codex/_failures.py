@@ -13,14 +13,13 @@ from __future__ import annotations
 
 import json
 import re
-import signal
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, NamedTuple, cast
 
-from subagent_codex._messages import JsonObject, number_in, object_in, text_in
 from subagent_process import RpcError, redact
 from subagents import Failure, FailureKind, StopReason, reset_time
+from subagents.backend.values import JsonObject, number_in, object_in, text_in
 
 _STATUS: Final = re.compile(r"\b(?:unexpected|last) status:? ([1-5]\d\d)\b")
 _SAID: Final = 3000  # characters of the engine's own words in a message
@@ -178,20 +177,6 @@ def failure_of_request(error: Exception, method: str, *, stage: str = "start") -
         rule, hint = _NO_SESSION, _NO_SESSION.hint
     message = f"codex refused {method} (error {error.code}): {error.message[:_SAID].rstrip('. ')}. To do: {hint}."
     return Failure(rule.kind, stage, redact(message), rule.retryable)
-
-
-def ending_of(exit_code: int | None) -> str:
-    """How a process ended, in words, with what to do about it where that is known."""
-    if exit_code is None:
-        return "closed its output"
-    if exit_code >= 0:
-        return f"ended with exit code {exit_code}"
-    try:
-        name = signal.Signals(-exit_code).name
-    except ValueError:
-        name = f"signal {-exit_code}"
-    memory = " (the system may have run out of memory)" if name == "SIGKILL" else ""
-    return f"was ended by {name}{memory}"
 
 
 def _rule(name: str, status: int | None, said: str) -> Rule:

@@ -2,34 +2,17 @@
 
 from __future__ import annotations
 
-import fcntl
-import os
 import tomllib
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
-
-import anyio
+from typing import Any
 
 from subagent_codex.options import CodexOptions
 from subagent_process import ThrowawayHome, child_env, throwaway_home
-from subagents import Failure, Link, NoticeEvent, StartError
-
-_LOCK: Final = ".subagents.lock"
-_LOCK_POLL: Final = (0.02, 0.5)  # s, from the first look to the longest pause
-
-_held: Final[set[int]] = set()
-
-
-def _after_fork() -> None:  # pragma: no cover - runs only in a fork of the harness, which a test starts
-    """A fork of the harness shares the lock, and would hold it after the run."""
-    while _held:
-        os.close(_held.pop())
-
-
-os.register_at_fork(after_in_child=_after_fork)
+from subagents import Failure, Link, StartError
+from subagents.backend.homes import pinned_home
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +44,7 @@ async def open_home(options: CodexOptions, link: Link) -> AsyncGenerator[Home]:
         elif options.home == "inherit":
             yield Home(inherited(), private, lasts=True)
         else:
-            async with _pinned(Path(options.home), link):
+            async with pinned_home(Path(options.home), link):
                 yield Home(Path(options.home), private, lasts=True)
 
 
@@ -116,49 +99,3 @@ def _configuration(home: Path) -> dict[str, Any]:
         return tomllib.loads((home / "config.toml").read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
-
-
-@asynccontextmanager
-async def _pinned(path: Path, link: Link) -> AsyncGenerator[None]:
-    descriptor = _made(path)
-    _held.add(descriptor)
-    try:
-        await _locked(descriptor, path, link)
-        yield
-    finally:
-        _held.discard(descriptor)
-        with suppress(OSError):
-            fcntl.flock(descriptor, fcntl.LOCK_UN)  # a fork may not have closed its copy yet
-        os.close(descriptor)
-
-
-def _made(path: Path) -> int:
-    """The folder, and its open lock file."""
-    try:
-        path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        return os.open(path / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-    except OSError as error:
-        reason = f"the home {path} cannot be used: {error.strerror}; give a folder that can be written in"
-        raise StartError(Failure("launch", "start", reason)) from error
-
-
-async def _locked(descriptor: int, path: Path, link: Link) -> None:
-    pause, longest = _LOCK_POLL
-    told = False
-    while not _taken(descriptor, path):
-        if not told:
-            link.emit(NoticeEvent(f"waiting for the home {path}, which another run uses", "waiting"))
-            told = True
-        await anyio.sleep(pause)
-        pause = min(pause * 2, longest)
-
-
-def _taken(descriptor: int, path: Path) -> bool:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except OSError as error:
-        reason = f"the home {path} cannot be locked ({error.strerror}): give a folder on a local disk"
-        raise StartError(Failure("launch", "start", reason)) from error
-    return True

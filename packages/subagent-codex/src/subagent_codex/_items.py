@@ -11,7 +11,8 @@ import os.path
 from collections.abc import Callable
 from typing import Final
 
-from subagent_codex._messages import (
+from subagents import ToolEvent, ToolKind, ToolStatus
+from subagents.backend.values import (
     JsonObject,
     listed,
     number_in,
@@ -22,7 +23,6 @@ from subagent_codex._messages import (
     text_in,
     texts_in,
 )
-from subagents import ToolEvent, ToolKind, ToolStatus
 
 _STATUS: Final[dict[str, ToolStatus]] = {
     "inProgress": "in_progress",

@@ -8,9 +8,9 @@ from __future__ import annotations
 import json
 from typing import Final, Literal
 
-from subagent_codex._messages import JsonObject, number_in, object_in, text_in
 from subagent_process import redact
 from subagents import NoticeEvent
+from subagents.backend.values import JsonObject, number_in, object_in, text_in
 
 Level = Literal["info", "warning", "error"]
 

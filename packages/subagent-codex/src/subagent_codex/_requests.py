@@ -19,9 +19,9 @@ from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
 from subagent_codex._bounds import Bounds
-from subagent_codex._messages import listed, object_in, objects_in, one_line, text_in, texts_in
 from subagent_process import JsonObject, RpcError
 from subagents import OptionKind, PermissionOption, PermissionRequest, ToolKind
+from subagents.backend.values import listed, object_in, objects_in, one_line, text_in, texts_in
 
 Said: TypeAlias = OptionKind | Literal["cancel"]
 Words: TypeAlias = Mapping[Said, JsonObject]

@@ -12,9 +12,9 @@ from typing import Final
 
 from subagent_codex._calls import CALLS, OUTPUTS, Answer, Call, answer_of, call_of
 from subagent_codex._items import agents_of, paths_of, step
-from subagent_codex._messages import JsonObject, object_in, one_line, tail, text_in
 from subagent_process import redact
 from subagents import ToolEvent
+from subagents.backend.values import JsonObject, object_in, one_line, tail, text_in
 
 # A command that the sandbox stopped is an item only when it took its time (observed: some 50 ms); then these words, of
 # the kernel and not of the engine, are all that tells it from one that failed by itself.

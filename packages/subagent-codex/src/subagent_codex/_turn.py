@@ -20,7 +20,6 @@ from datetime import datetime
 from typing import Final, Literal
 
 from subagent_codex._failures import failure_of_turn
-from subagent_codex._messages import JsonObject, object_in, objects_in, one_line, text_in, texts_in
 from subagent_codex._notices import NOTICES, PASSED, Limits, notice, retry_notice
 from subagent_codex._said import Said, Text
 from subagent_codex._steps import Steps
@@ -39,6 +38,7 @@ from subagents import (
     Usage,
     UsageEvent,
 )
+from subagents.backend.values import JsonObject, object_in, objects_in, one_line, text_in, texts_in
 
 _PLAN: Final[dict[str, Literal["in_progress", "completed"]]] = {"inProgress": "in_progress", "completed": "completed"}
 _SILENT: Final = frozenset({"userMessage", "hookPrompt", "enteredReviewMode", "exitedReviewMode"})

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import Final, TypeAlias
 
-from subagent_codex._messages import JsonObject, number_in, object_in
 from subagents import Usage
+from subagents.backend.values import JsonObject, number_in, object_in
 
 Counts: TypeAlias = tuple[int | None, ...]
 

@@ -4,46 +4,18 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Annotated, Literal, TypeAlias, TypedDict
-from urllib.parse import urlsplit
+from typing import Literal, TypeAlias, TypedDict
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
+
+from subagents.backend.fields import ApiKey, BaseUrl, Folder, Home, HomeKind, KeyVariable, Limit, Seconds
 
 Sandbox: TypeAlias = Literal["read-only", "workspace-write", "danger-full-access"]
 ApprovalPolicy: TypeAlias = Literal["never", "on-request", "untrusted"]
-HomeKind: TypeAlias = Literal["isolated", "inherit"]
 
-_HOMES = ("isolated", "inherit")
 _PLAIN_MODEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,127}")
 _OF_OUR_HOMES = frozenset({"tool_home", "web_search"})
 _OF_OUR_SERVER = frozenset({"request_max_retries", "stream_max_retries", "stream_idle_timeout"})
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-
-
-def _absolute(value: object) -> object:
-    """A path as an absolute one: the child has another working folder."""
-    if not isinstance(value, str | Path):
-        return value
-    if not str(value).strip() or "\0" in str(value):
-        raise ValueError("a path is not empty and holds no null character")
-    try:
-        return Path(value).expanduser().absolute()
-    except RuntimeError as error:
-        raise ValueError(str(error)) from None
-
-
-def _home(value: object) -> object:
-    """One of the words, or what is surely a path: a word that is mistyped would be a folder that is made."""
-    if isinstance(value, str) and value in _HOMES:
-        return value
-    if isinstance(value, str) and value.strip() and not (value.startswith(("~", ".")) or "/" in value):
-        raise ValueError(f"isolated, inherit, or a path (./{value[:80]})")
-    return _absolute(value)
-
-
-_Folder = Annotated[Path, BeforeValidator(_absolute)]
-_Seconds = Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)]
-_Limit = Annotated[float, Field(gt=0, le=1e9, allow_inf_nan=False)]
 
 
 class CodexOptions(BaseModel):
@@ -62,7 +34,7 @@ class CodexOptions(BaseModel):
     approval_policy: ApprovalPolicy = Field(
         default="never", description="when Codex asks before it acts; the answer is the run's permission"
     )
-    home: Annotated[HomeKind | Path, BeforeValidator(_home)] = Field(
+    home: Home = Field(
         default="isolated",
         description="isolated: a private one for each run; inherit: your own sign-in and settings; a path: that"
         " CODEX_HOME, made if missing, used by one run at a time, never removed",
@@ -72,15 +44,17 @@ class CodexOptions(BaseModel):
         description="HOME of the commands of a task, by default private; real shows them everything in yours, tokens in"
         " its files included. With home=inherit commands get what your own configuration says",
     )
-    api_key: SecretStr | None = Field(
+    api_key: ApiKey | None = Field(
         default=None, description="an API key, of OpenAI or for base_url; never in a variable or a file of the child"
     )
-    api_key_env: str | None = Field(default=None, description="the variable of this process that holds the API key")
-    base_url: str | None = Field(default=None, description="a Responses API of your own (…/v1) instead of OpenAI's")
-    executable: _Folder | None = Field(
+    api_key_env: KeyVariable | None = Field(
+        default=None, description="the variable of this process that holds the API key"
+    )
+    base_url: BaseUrl | None = Field(default=None, description="a Responses API of your own (…/v1) instead of OpenAI's")
+    executable: Folder | None = Field(
         default=None, description="the codex to run; else the bundled one, else that on PATH"
     )
-    writable_roots: tuple[_Folder, ...] = Field(
+    writable_roots: tuple[Folder, ...] = Field(
         default=(), description="folders that workspace-write may write beside cwd"
     )
     network_access: bool = Field(
@@ -105,54 +79,28 @@ class CodexOptions(BaseModel):
         default=1, ge=0, le=100, description="how often the engine repeats a failed request"
     )
     stream_max_retries: int = Field(default=2, ge=0, le=100, description="how often the engine repeats a broken stream")
-    stream_idle_timeout: _Limit = Field(
+    stream_idle_timeout: Limit = Field(
         default=120.0, description="without a word in an answer of the model server that has begun, for the engine"
     )
-    silence_timeout: _Limit | None = Field(
+    silence_timeout: Limit | None = Field(
         default=1800.0,
         description="without a word from the engine while only the model can be the cause; none waits for ever. A model"
         " that thinks, or writes a long call, can be silent for minutes",
     )
-    ready_timeout: _Limit = Field(
+    ready_timeout: Limit = Field(
         default=30.0, description="for each answer of the app-server before the task is accepted"
     )
-    interrupt_grace: _Seconds = Field(
+    interrupt_grace: Seconds = Field(
         default=2.0, description="for the engine to interrupt the turn and end its commands"
     )
-    eof_grace: _Seconds = Field(default=1.0, description="from the end of its input to SIGTERM")
-    term_grace: _Seconds = Field(default=1.0, description="from SIGTERM to SIGKILL")
+    eof_grace: Seconds = Field(default=1.0, description="from the end of its input to SIGTERM")
+    term_grace: Seconds = Field(default=1.0, description="from SIGTERM to SIGKILL")
 
     @field_validator("model", "effort")
     @classmethod
     def _plain(cls, value: str | None) -> str | None:
         if value is not None:
             check_model(value)
-        return value
-
-    @field_validator("base_url")
-    @classmethod
-    def _url(cls, value: str | None) -> str | None:
-        if value is None:
-            return None
-        parts = urlsplit(value)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise ValueError("base_url is http://… or https://… with a host")
-        if parts.username or parts.password or parts.query or parts.fragment:
-            raise ValueError("base_url holds no user, password, query or fragment: give the key as api_key")
-        return value.rstrip("/")
-
-    @field_validator("api_key_env")
-    @classmethod
-    def _variable(cls, value: str | None) -> str | None:
-        if value is not None and not _NAME.fullmatch(value):
-            raise ValueError("api_key_env is the name of a variable, not a key")
-        return value
-
-    @field_validator("api_key")
-    @classmethod
-    def _key(cls, value: SecretStr | None) -> SecretStr | None:
-        if value is not None:
-            check_key(value.get_secret_value())
         return value
 
     @model_validator(mode="after")
@@ -170,16 +118,6 @@ class CodexOptions(BaseModel):
             if refused := sorted(ignored & self.model_fields_set):
                 raise ValueError(f"with home='inherit' your own configuration decides about {', '.join(refused)}")
         return self
-
-
-def check_key(value: str) -> None:
-    """Refuse what cannot be sent as a key.
-
-    Raises:
-        ValueError: it cannot; the text does not hold it.
-    """
-    if not re.fullmatch(r"[\x21-\x7e]+", value):
-        raise ValueError("an API key is printable ASCII without blanks")
 
 
 def check_model(value: str) -> None:

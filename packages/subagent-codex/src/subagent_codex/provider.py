@@ -12,9 +12,10 @@ from typing import ClassVar, Final, Unpack
 
 from pydantic import BaseModel
 
-from subagent_codex.options import CodexFields, CodexOptions, check_key, check_model
-from subagent_process import child_env, remember
+from subagent_codex.options import CodexFields, CodexOptions, check_model
+from subagent_process import remember
 from subagents import Failure, Link, Probe, Provider, StartError, Task, TaskError
+from subagents.backend.fields import read_key
 
 _PROMPT_LIMIT: Final = 1_048_576  # characters of the input of a turn (codex 0.163.0: input_too_large)
 
@@ -66,7 +67,7 @@ class Codex(Provider):
         from subagent_codex._home import open_home
         from subagent_codex._session import sign_in
 
-        options, key = self.options, self._key()
+        options, key = self.options, read_key(self.options.api_key, self.options.api_key_env)
         if key is not None:
             remember([key])  # a model server may repeat it, and not every key has a shape that is known
         binary = await locate(options)
@@ -79,20 +80,3 @@ class Codex(Provider):
         from subagent_codex._binary import probe
 
         return await probe(self.options)
-
-    def _key(self) -> str | None:
-        options = self.options
-        if options.api_key is not None:
-            return options.api_key.get_secret_value()
-        if options.api_key_env is None:
-            return None
-        found = child_env(passing=(options.api_key_env,)).get(options.api_key_env)
-        if not found:
-            reason = f"the variable {options.api_key_env}, which api_key_env names, is not set"
-            raise StartError(Failure("auth", "start", reason))
-        try:
-            check_key(found)
-        except ValueError as error:
-            reason = f"the variable {options.api_key_env} holds no API key: {error}"
-            raise StartError(Failure("auth", "start", reason)) from None
-        return found

@@ -1,0 +1,111 @@
+"""Types and checks of the options that every engine has: a home, a key, an address, times.
+
+Needs pydantic, as everything that describes options does.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Annotated, Final, Literal, TypeAlias
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
+
+from subagent_process import child_env
+from subagents import Failure, StartError
+
+HomeKind: TypeAlias = Literal["isolated", "inherit"]
+
+_HOMES: Final = ("isolated", "inherit")
+_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_KEY: Final = re.compile(r"[\x21-\x7e]+")
+
+
+def _absolute(value: object) -> object:
+    """A path as an absolute one: the child has another working folder."""
+    if not isinstance(value, str | Path):
+        return value
+    if not str(value).strip() or "\0" in str(value):
+        raise ValueError("a path is not empty and holds no null character")
+    try:
+        return Path(value).expanduser().absolute()
+    except RuntimeError as error:
+        raise ValueError(str(error)) from None
+
+
+def _home(value: object) -> object:
+    """One of the words, or what is surely a path: a word that is mistyped would be a folder that is made."""
+    if isinstance(value, str) and value in _HOMES:
+        return value
+    if isinstance(value, str) and value.strip() and not (value.startswith(("~", ".")) or "/" in value):
+        raise ValueError(f"isolated, inherit, or a path (./{value[:80]})")
+    return _absolute(value)
+
+
+def check_key(value: str) -> None:
+    """Refuse what cannot be sent as a key.
+
+    Raises:
+        ValueError: it cannot; the text does not hold it.
+    """
+    if not _KEY.fullmatch(value):
+        raise ValueError("an API key is printable ASCII without blanks")
+
+
+def _key(value: SecretStr) -> SecretStr:
+    check_key(value.get_secret_value())
+    return value
+
+
+def _variable(value: str) -> str:
+    if not _NAME.fullmatch(value):
+        raise ValueError("api_key_env is the name of a variable, not a key")
+    return value
+
+
+def _url(value: str) -> str:
+    parts = urlsplit(value)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ValueError("base_url is http://… or https://… with a host")
+    if parts.username or parts.password or parts.query or parts.fragment:
+        raise ValueError("base_url holds no user, password, query or fragment: give the key as api_key")
+    return value.rstrip("/")
+
+
+Folder: TypeAlias = Annotated[Path, BeforeValidator(_absolute)]
+"""A path, absolute and with `~` expanded."""
+
+Home: TypeAlias = Annotated[HomeKind | Path, BeforeValidator(_home)]
+"""`isolated`, `inherit`, or a path."""
+
+ApiKey: TypeAlias = Annotated[SecretStr, AfterValidator(_key)]
+KeyVariable: TypeAlias = Annotated[str, AfterValidator(_variable)]
+"""The name of a variable that holds a key."""
+
+BaseUrl: TypeAlias = Annotated[str, AfterValidator(_url)]
+"""http or https, without anything secret, without a slash at its end."""
+
+Seconds: TypeAlias = Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)]
+Limit: TypeAlias = Annotated[float, Field(gt=0, le=1e9, allow_inf_nan=False)]
+"""Seconds of which there must be some."""
+
+
+def read_key(key: SecretStr | None, variable: str | None) -> str | None:
+    """The key that `api_key` or `api_key_env` gives; None where neither is set.
+
+    Raises:
+        StartError: of kind `auth`: the variable is not set, or holds no key.
+    """
+    if key is not None:
+        return key.get_secret_value()
+    if variable is None:
+        return None
+    found = child_env(passing=(variable,)).get(variable)
+    if not found:
+        raise StartError(Failure("auth", "start", f"the variable {variable}, which api_key_env names, is not set"))
+    try:
+        check_key(found)
+    except ValueError as error:
+        raise StartError(Failure("auth", "start", f"the variable {variable} holds no API key: {error}")) from None
+    return found
