@@ -12,6 +12,7 @@ import anyio
 import pytest
 
 from subagent_codex._answers import Answers
+from subagent_codex._bounds import Bounds
 from subagent_codex._turn import Turn
 from subagent_codex.options import ApprovalPolicy, Sandbox
 from subagent_process import JsonObject, RpcError
@@ -88,21 +89,15 @@ class Asked:
     ) -> None:
         self.requests, self.closed = requests, closed
         self.turn = turn(cwd, changes=changes)
-        self.bounds: dict[str, Any] = {
-            "policy": policy,
-            "sandbox": sandbox,
-            "roots": (cwd,) if roots is None else roots,
-            "closed": closed_paths,
-            "network": network,
-            "max_refusals": max_refusals,
-        }
+        self.bounds = Bounds(self.turn, policy, sandbox, (cwd,) if roots is None else roots, closed_paths, network)
+        self.max_refusals = max_refusals
         self.answers: list[JsonObject] = []
         self.asked: list[PermissionRequest] = []
         self.gave_up: list[Failure] = []
 
     async def __call__(self, permission: Permission) -> list[JsonObject]:
         async def body(link: Link) -> None:
-            answers = Answers(link, self.turn, **self.bounds, give_up=self.gave_up.append)
+            answers = Answers(link, self.bounds, max_refusals=self.max_refusals, give_up=self.gave_up.append)
             if self.closed:
                 answers.close()
             for method, params in self.requests:
@@ -452,7 +447,7 @@ async def test_a_link_of_others_that_decides_what_was_not_offered_has_refused(ki
     answers: list[JsonObject] = []
 
     async def body(link: Link) -> None:
-        told = Answers(link, turn("/w"), **Asked().bounds, give_up=unheard)
+        told = Answers(link, Asked().bounds, max_refusals=100, give_up=unheard)
         answers.append(await told.answer(PERMISSIONS, {"permissions": WANTED}))
 
     with anyio.fail_after(10):
@@ -471,7 +466,7 @@ async def test_the_end_of_the_run_answers_what_is_open_and_what_is_asked_again()
         raise AssertionError
 
     async def body(link: Link) -> None:
-        told = Answers(link, turn("/w"), **Asked().bounds, give_up=unheard)
+        told = Answers(link, Asked().bounds, max_refusals=100, give_up=unheard)
 
         async def one() -> None:
             while len(answers) < 3:  # the engine asks again on every answer
@@ -494,7 +489,7 @@ async def test_a_yes_that_comes_with_the_end_of_the_run_is_none() -> None:
     answers: list[JsonObject] = []
 
     async def body(link: Link) -> None:
-        told = Answers(link, turn("/w"), **Asked().bounds, give_up=unheard)
+        told = Answers(link, Asked().bounds, max_refusals=100, give_up=unheard)
         box.append(told)
         answers.append(await told.answer(COMMAND, PLAIN))
 
@@ -521,7 +516,7 @@ async def test_cancelling_a_run_ends_its_callback_and_nothing_waits() -> None:
         raise AssertionError
 
     async def body(link: Link) -> None:
-        await Answers(link, turn("/w"), **Asked().bounds, give_up=unheard).answer(COMMAND, PLAIN)
+        await Answers(link, Asked().bounds, max_refusals=100, give_up=unheard).answer(COMMAND, PLAIN)
 
     with anyio.fail_after(10):
         async with Engine(body).start("x", permission=slow) as run:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from subagent_codex._home import key_variables, speaks_about
+from subagent_codex._home import configuration, key_variables, speaks_about
 
 FORKING = """
 import os, sys
@@ -62,7 +62,7 @@ def test_the_persons_word_about_a_folder_is_found_in_their_configuration(
 ) -> None:
     if text is not None:
         (tmp_path / "config.toml").write_text(text)
-    assert speaks_about(tmp_path, "/w") is says
+    assert speaks_about(configuration(tmp_path), "/w") is says
 
 
 MINE = '[model_providers.mine]\nenv_key = "MY_KEY"\nenv_http_headers = { x = "MY_HEADER" }\n'
@@ -83,4 +83,4 @@ def test_the_variable_that_holds_the_key_of_their_model_server_is_known(
     tmp_path: Path, text: str, names: tuple[str, ...]
 ) -> None:
     (tmp_path / "config.toml").write_text(text)
-    assert key_variables(tmp_path) == names
+    assert key_variables(configuration(tmp_path)) == names

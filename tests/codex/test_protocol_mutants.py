@@ -127,10 +127,10 @@ ROWS: dict[str, Row] = {
         Peer, "noise", (), framing.test_noise_is_in_the_words_of_an_exit_bounded_and_without_secrets,
     ),
     "overload is final": (
-        _session, "_ATTEMPTS", 1, lambda path: turns.test_an_overloaded_server_is_asked_again(path, "thread/start"),
+        _session, "_PAUSES", (), lambda path: turns.test_an_overloaded_server_is_asked_again(path, "thread/start"),
     ),
     "overload is asked for ever": (
-        _session, "_ATTEMPTS", 99,
+        _session, "_PAUSES", (0.25, 0.5, 1.0, 2.0, *(4.0,) * 94),
         lambda path: turns.test_a_server_that_stays_overloaded_is_an_overload_and_no_limit(path, "thread/start"),
     ),
     "an idle thread is the end": (

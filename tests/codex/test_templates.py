@@ -290,3 +290,9 @@ async def test_the_cache_is_where_all_of_it_is(
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     assert templates._folder() == Path(folder)  # pyright: ignore[reportPrivateUsage]
+
+
+async def test_a_cache_in_the_home_of_nobody_is_none(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SUBAGENTS_CACHE", "~nobody-of-that-name/c")
+    assert not await templates.prepare(home, key())
+    assert not await templates.make(["/bin/true"], key())

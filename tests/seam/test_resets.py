@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from subagents import reset_time
+from subagents.backend.resets import reset_time
 
 NEW_YORK, ZURICH, SANTIAGO = (ZoneInfo(name) for name in ("America/New_York", "Europe/Zurich", "America/Santiago"))
 SAO_PAULO = ZoneInfo("America/Sao_Paulo")

@@ -13,7 +13,8 @@ from datetime import datetime
 from typing import Final, NamedTuple
 
 from subagent_process import redact
-from subagents import Failure, FailureKind, StopReason, reset_time
+from subagents import Failure, FailureKind, StopReason
+from subagents.backend.resets import reset_time
 from subagents.backend.values import JsonObject, number_in, text_in, texts_in
 
 _SAID: Final = 3000  # characters of the engine's own words in a message

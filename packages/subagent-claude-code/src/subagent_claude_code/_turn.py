@@ -23,7 +23,7 @@ _QUIET: Final = frozenset(
     """
     status thinking_tokens compact_boundary hook_started hook_progress hook_response files_persisted
     task_started task_updated task_progress task_notification background_tasks_changed
-    """.split()  # noqa: SIM905
+    """.split()  # noqa: SIM905  # one word beside the other is easier to read
 )
 """Of `system` messages: what says nothing to a follower that the steps do not say."""
 _DELTAS: Final = {"text_delta": "text", "thinking_delta": "thinking"}

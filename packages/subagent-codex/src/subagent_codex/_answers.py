@@ -11,18 +11,13 @@ the engine, and its rules (execpolicy, network) are never amended.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import anyio
 
 from subagent_codex._bounds import Bounds
 from subagent_codex._requests import Question, Said, question
-from subagent_codex.options import ApprovalPolicy, Sandbox
 from subagent_process import JsonObject, redact
 from subagents import Failure, Link
-
-if TYPE_CHECKING:
-    from subagent_codex._turn import Turn
 
 
 class Answers:
@@ -31,13 +26,8 @@ class Answers:
     def __init__(
         self,
         link: Link,
-        turn: Turn,
+        bounds: Bounds,
         *,
-        policy: ApprovalPolicy,
-        sandbox: Sandbox,
-        roots: tuple[str, ...],
-        closed: tuple[str, ...],
-        network: bool,
         max_refusals: int,
         give_up: Callable[[Failure], object],
     ) -> None:
@@ -45,16 +35,11 @@ class Answers:
 
         Args:
             link: who decides.
-            turn: what is known about the steps that are asked about.
-            policy: when the engine asks.
-            sandbox: what the engine runs commands in.
-            roots: what it may write under workspace-write, absolute; the working folder first.
-            closed: what in there it may not, absolute.
-            network: commands may use the network.
+            bounds: what the configuration gives by itself.
             max_refusals: after so many refusals, by whoever, the run is given up.
             give_up: told once, and before the engine is; it does not wait.
         """
-        self._link, self._bounds = link, Bounds(turn, policy, sandbox, roots, closed, network)
+        self._link, self._bounds = link, bounds
         self._max_refusals, self._give_up = max_refusals, give_up
         self._refusals = 0
         self._closed = False

@@ -15,6 +15,7 @@ import anyio.abc
 from subagent_codex import _templates
 from subagent_codex._answers import Answers
 from subagent_codex._binary import Binary
+from subagent_codex._bounds import Bounds
 from subagent_codex._guard import Guard
 from subagent_codex._home import Home, hidden_variables, key_variables, speaks_about
 from subagent_codex._instructions import project_instructions
@@ -51,6 +52,7 @@ from subagent_process import (
 )
 from subagents import Evidence, Failure, Link, NoticeEvent, Result, StartError, Task
 from subagents.backend.programs import exit_words
+from subagents.backend.values import object_in, text_in
 
 if TYPE_CHECKING:
     from subagent_codex.options import CodexOptions
@@ -85,7 +87,7 @@ class Drive:
     async def run(self) -> None:
         """Start, work, end; nothing is left afterwards."""
         options, home = self._options, self._home
-        trust = options.home != "inherit" or not speaks_about(home.codex, self._cwd)
+        trust = options.home != "inherit" or not speaks_about(home.theirs, self._cwd)
         if options.project_instructions and trust:
             self._project = await project_instructions(self._cwd)
         settings = process_settings(options, self._cwd, keyed=self._key is not None, trust=trust)
@@ -126,11 +128,10 @@ class Drive:
             text = f"commands may use what {found} says, tokens too: npm and cargo look above the working folder"
             link.emit(NoticeEvent(text, "tools", "warning"))
         self._params = self._thread_params(sandbox)
-        self._answers = Answers(
-            link, self._turn, policy=options.approval_policy, sandbox=options.sandbox, roots=sandbox.roots,
-            closed=sandbox.closed, network=options.network_access, max_refusals=options.max_refusals,
-            give_up=self._give_up,
-        )  # fmt: skip
+        bounds = Bounds(
+            self._turn, options.approval_policy, options.sandbox, sandbox.roots, sandbox.closed, options.network_access
+        )
+        self._answers = Answers(link, bounds, max_refusals=options.max_refusals, give_up=self._give_up)
         self._aftermath.enter_context(Placeholders(*sandbox.roots, active=options.sandbox == "workspace-write"))
         self._sandbox_open.set()
 
@@ -139,7 +140,7 @@ class Drive:
         if options.home == "inherit":
             # Its own TMPDIR, which commands may write in: in /tmp are the homes of all runs.
             own = {"CODEX_HOME": str(home.codex), "TMPDIR": str(home.private.path("tmp"))}
-            found = child_env(set=own, passing=key_variables(home.codex))
+            found = child_env(set=own, passing=key_variables(home.theirs))
             found.pop("RUST_LOG", None)  # megabytes on its stderr
             return found
         found = child_env(minimal=True, home=home.private, set={"CODEX_HOME": str(home.codex)})
@@ -159,7 +160,7 @@ class Drive:
                 key=self._key,
                 tools=sandbox.tools,
                 filesystem=sandbox.filesystem,
-                hidden=hidden_variables(self._home.codex) if options.home == "inherit" else (),
+                hidden=hidden_variables(self._home.theirs),
             ),
         }
         if not profiled(options):
@@ -238,16 +239,16 @@ class Drive:
             raise StartError(await self._exit("launch")) from closed
         if self._gave_up is not None:
             raise StartError(self._gave_up)
-        if profiled(options) and _text(thread.get("activePermissionProfile"), "id") != PROFILE:
+        if profiled(options) and text_in(object_in(thread, "activePermissionProfile"), "id") != PROFILE:
             reason = "codex did not take the permission profile of the run, and its sandbox would be another one"
             raise StartError(Failure("protocol", "start", reason))
-        if wider(_text(thread.get("sandbox"), "type"), options.sandbox):
+        if wider(text_in(object_in(thread, "sandbox"), "type"), options.sandbox):
             reason = f"codex opened a sandbox that is wider than {options.sandbox}"
             raise StartError(Failure("protocol", "start", reason))
-        self._turn.thread = _text(thread.get("thread"), "id")
+        self._turn.thread = text_in(object_in(thread, "thread"), "id") or None
         if not self._turn.thread:  # nothing that comes could be told from what other threads say
             raise StartError(Failure("protocol", "start", "codex opened a thread and did not say its id"))
-        self._model = _text(thread, "model")
+        self._model = text_in(thread, "model") or None
         tasks.start_soon(self._start_turn)
         tasks.start_soon(self._steer)
         tasks.start_soon(self._patience.run)
@@ -277,7 +278,7 @@ class Drive:
                 self._refused = error
                 self._over.set()
         else:
-            self._turn.begin(_text(answer.get("turn"), "id") or "")
+            self._turn.begin(text_in(object_in(answer, "turn"), "id"))
 
     async def _steer(self) -> None:
         await self._turn_begun.wait()
@@ -366,8 +367,3 @@ def _engine_path(tools: Path, path: str, home: Home) -> str:
     folder = home.private.path("bin")
     (folder / "bwrap").symlink_to(os.path.realpath(bwrap))
     return os.pathsep.join((str(tools), str(folder)))
-
-
-def _text(value: object, name: str) -> str | None:
-    found = value.get(name) if isinstance(value, dict) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
-    return found if isinstance(found, str) else None  # pyright: ignore[reportUnknownVariableType]

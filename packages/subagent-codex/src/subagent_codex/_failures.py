@@ -18,7 +18,8 @@ from datetime import datetime
 from typing import Final, NamedTuple, cast
 
 from subagent_process import RpcError, redact
-from subagents import Failure, FailureKind, StopReason, reset_time
+from subagents import Failure, FailureKind, StopReason
+from subagents.backend.resets import reset_time
 from subagents.backend.values import JsonObject, number_in, object_in, text_in
 
 _STATUS: Final = re.compile(r"\b(?:unexpected|last) status:? ([1-5]\d\d)\b")

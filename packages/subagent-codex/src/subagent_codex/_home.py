@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +23,13 @@ class Home:
         codex: CODEX_HOME.
         private: HOME, TMPDIR and the rest, removed after the run; in an inherited home only what tools need.
         lasts: threads are kept, and can be resumed.
+        theirs: the person's own configuration, as far as it can be read; empty in another home.
     """
 
     codex: Path
     private: ThrowawayHome
     lasts: bool
+    theirs: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
 @asynccontextmanager
@@ -42,7 +44,8 @@ async def open_home(options: CodexOptions, link: Link) -> AsyncGenerator[Home]:
         if options.home == "isolated":
             yield Home(private.path("codex"), private, lasts=False)
         elif options.home == "inherit":
-            yield Home(inherited(), private, lasts=True)
+            codex = inherited()
+            yield Home(codex, private, lasts=True, theirs=configuration(codex))
         else:
             async with pinned_home(Path(options.home), link):
                 yield Home(Path(options.home), private, lasts=True)
@@ -63,38 +66,38 @@ def inherited() -> Path:
     return path
 
 
-def speaks_about(home: Path, cwd: str) -> bool:
+def speaks_about(theirs: Mapping[str, Any], cwd: str) -> bool:
     """Whether the person's own configuration says if the folder is trusted."""
     try:
-        return "trust_level" in _configuration(home)["projects"][cwd]
+        return "trust_level" in theirs["projects"][cwd]
     except (LookupError, TypeError):
         return False
 
 
-def key_variables(home: Path) -> tuple[str, ...]:
+def key_variables(theirs: Mapping[str, Any]) -> tuple[str, ...]:
     """The variables from which the person's own configuration takes the key of its model provider."""
-    found = _configuration(home)
     try:
-        chosen = found.get("profiles", {}).get(found.get("profile"), {}).get("model_provider")
-        provider = found["model_providers"][chosen or found["model_provider"]]
+        chosen = theirs.get("profiles", {}).get(theirs.get("profile"), {}).get("model_provider")
+        provider = theirs["model_providers"][chosen or theirs["model_provider"]]
         named = [provider.get("env_key"), *provider.get("env_http_headers", {}).values()]
     except (LookupError, TypeError, AttributeError):
         return ()
     return tuple(name for name in named if isinstance(name, str))
 
 
-def hidden_variables(home: Path) -> tuple[str, ...]:
+def hidden_variables(theirs: Mapping[str, Any]) -> tuple[str, ...]:
     """What commands do not get: what the person says, and the keys of their model provider."""
-    if not (keys := key_variables(home)):
+    if not (keys := key_variables(theirs)):
         return ()
     try:
-        theirs = _configuration(home)["shell_environment_policy"]["exclude"]
-        return (*(name for name in theirs if isinstance(name, str)), *keys)
+        excluded = theirs["shell_environment_policy"]["exclude"]
+        return (*(name for name in excluded if isinstance(name, str)), *keys)
     except (LookupError, TypeError):
         return keys
 
 
-def _configuration(home: Path) -> dict[str, Any]:
+def configuration(home: Path) -> dict[str, Any]:
+    """The person's own `config.toml`; empty where it cannot be read."""
     try:
         return tomllib.loads((home / "config.toml").read_text(encoding="utf-8"))
     except (OSError, ValueError):

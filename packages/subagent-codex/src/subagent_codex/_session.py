@@ -21,8 +21,7 @@ from subagents import Failure, StartError
 Object: TypeAlias = dict[str, object]
 
 OVERLOADED: Final = -32001
-_ATTEMPTS: Final = 5
-_PAUSE: Final = 0.25  # s before the second attempt; doubled each time, and jittered by half
+_PAUSES: Final = (0.25, 0.5, 1.0, 2.0)  # s before each further attempt, jittered by half
 
 _CLIENT: Final = {"name": "subagents", "title": "subagents", "version": "0.1.0"}
 
@@ -131,20 +130,17 @@ class Session:
             tasks.cancel_scope.cancel()
 
     async def _ask(self, method: str, params: Mapping[str, object]) -> Object:
-        pause = _PAUSE
-        for attempt in range(1, _ATTEMPTS + 1):
+        pauses = iter(_PAUSES)
+        while True:
             try:
                 answer = await self.peer.request(method, params, timeout=self._timeout)
-            except RpcError as error:
-                if error.code != OVERLOADED or attempt == _ATTEMPTS:
+            except (RpcError, InvalidAnswer, TimeoutError) as error:
+                overloaded = isinstance(error, RpcError) and error.code == OVERLOADED
+                if not overloaded or (pause := next(pauses, None)) is None:
                     raise StartError(failure_of_request(error, method)) from error
-            except (InvalidAnswer, TimeoutError) as error:
-                raise StartError(failure_of_request(error, method)) from error
             else:
                 return cast("Object", answer) if isinstance(answer, dict) else {}
             await anyio.sleep(pause * random.uniform(0.5, 1.5))
-            pause *= 2
-        raise AssertionError("unreachable")  # pragma: no cover
 
 
 def _same(one: str, other: Path) -> bool:

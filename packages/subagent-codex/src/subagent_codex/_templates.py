@@ -4,7 +4,7 @@
         state_5.sqlite  logs_2.sqlite  memories_1.sqlite  goals_1.sqlite  queue_1.sqlite
     CACHE/codex/lock          held (flock) by the one process that makes one
 
-CACHE is `$SUBAGENTS_CACHE`, else `subagents` in `$XDG_CACHE_HOME` or `~/.cache`.
+CACHE is `subagent_process.cache_root()`.
 
 They are made by `initialize` and the end of the input in a throwaway home, never from a home that was worked in: they
 hold migrations and three rows of the engine's own, no path, no name, no key (observed for 0.163.0). The installation
@@ -40,6 +40,7 @@ from subagent_process import (
     ProcessError,
     RpcError,
     StderrTail,
+    cache_root,
     child_env,
     open_process,
     redact,
@@ -68,7 +69,8 @@ async def prepare(home: Path, key: str) -> bool:
 
     Never raises but for cancellation, and then it has ended.
     """
-    return await to_thread.run_sync(_copy, _folder() / key, home)
+    folder = _folder()
+    return folder is not None and await to_thread.run_sync(_copy, folder / key, home)
 
 
 async def make(argv: Sequence[str | os.PathLike[str]], key: str, *, given: Mapping[str, str] | None = None) -> bool:
@@ -83,8 +85,8 @@ async def make(argv: Sequence[str | os.PathLike[str]], key: str, *, given: Mappi
         given: variables of its environment, beside those of the throwaway home.
     """
     folder = _folder()
-    if _made(folder / key):
-        return True
+    if folder is None or _made(folder / key):
+        return folder is not None
     try:
         with _alone(folder), anyio.fail_after(_LIMIT):
             await _make(argv, folder, key, given or {})
@@ -168,9 +170,9 @@ def _ours(folder: Path) -> bool:
     return stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() and not found.st_mode & 0o022
 
 
-def _folder() -> Path:
-    env = os.environ  # noqa: TID251  # child_env takes as long as the copying, and nothing of this goes to a child
-    if chosen := env.get("SUBAGENTS_CACHE"):
-        return Path(os.path.expanduser(chosen), "codex").absolute()
-    cache = env.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    return Path(cache, "subagents", "codex").absolute()
+def _folder() -> Path | None:
+    """Where they lie; None where the person's word for it means nothing."""
+    try:
+        return Path(cache_root() / "codex").absolute()
+    except (RuntimeError, OSError):
+        return None

@@ -33,6 +33,7 @@ from typing import cast
 from subagent_local import _settings
 from subagent_local._json import items, table
 from subagent_local._urls import Auth, require_whole, shown, split_auth
+from subagent_process.environment import person_home
 
 PUBLIC_INDEX = "https://pypi.org/simple/"
 
@@ -253,7 +254,7 @@ def _pip_files(env: Mapping[str, str], system: Path) -> Iterator[Path]:
     if chosen:
         yield Path(chosen)
     own, shared = _settings.config_homes(env)
-    home = _settings.home(env)
+    home = person_home(env)
     yield Path(env.get("VIRTUAL_ENV") or sys.prefix) / "pip.conf"
     yield own / "pip" / "pip.conf"
     yield home / "Library" / "Application Support" / "pip" / "pip.conf"

@@ -14,7 +14,7 @@
 from __future__ import annotations
 
 from .command import CompletedCommand, run_command
-from .environment import child_env, depth
+from .environment import cache_root, child_env, depth
 from .errors import (
     CommandTimeout,
     HomeError,
@@ -63,6 +63,7 @@ __all__ = [
     "ThrowawayHome",
     "ToolEnv",
     "UnsupportedPlatform",
+    "cache_root",
     "child_env",
     "depth",
     "open_process",

@@ -10,6 +10,7 @@ import os
 import re
 import sys
 from collections.abc import Collection, Mapping
+from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -19,7 +20,7 @@ from .removal import removal_reason
 if TYPE_CHECKING:
     from .home import ThrowawayHome
 
-__all__ = ["child_env", "depth"]
+__all__ = ["cache_root", "child_env", "depth"]
 
 DEPTH = "SUBAGENT_DEPTH"
 _NOTHING: Mapping[str, str] = MappingProxyType({})
@@ -29,7 +30,7 @@ _MINIMAL = frozenset(
     PATH HOME USER LOGNAME SHELL LANG LANGUAGE TZ TERM COLORTERM NO_COLOR TMPDIR TEMP TMP
     HTTP_PROXY HTTPS_PROXY NO_PROXY ALL_PROXY http_proxy https_proxy no_proxy all_proxy
     SSL_CERT_FILE SSL_CERT_DIR NODE_EXTRA_CA_CERTS REQUESTS_CA_BUNDLE CURL_CA_BUNDLE GIT_SSL_CAINFO
-    """.split()  # noqa: SIM905
+    """.split()  # noqa: SIM905  # one word beside the other is easier to read
 )
 
 
@@ -102,3 +103,29 @@ def _without_own_folders(path: str, ambient: Mapping[str, str]) -> str:
     kept = [entry for entry in path.split(os.pathsep) if not entry or os.path.realpath(entry) not in own]
     # Nothing but our own folder: an empty PATH would mean the working folder to a shell.
     return os.pathsep.join(kept) if any(kept) else os.defpath
+
+
+def person_home(ambient: Mapping[str, str]) -> Path:
+    """The person's home folder, by `HOME` first, like pip and uv see it; ``/`` when there is none, as in containers."""
+    try:
+        return Path(ambient["HOME"]) if ambient.get("HOME") else Path.home()
+    except RuntimeError:
+        return Path("/")
+
+
+def cache_root(ambient: Mapping[str, str] | None = None) -> Path:
+    """What can be made anew lies here: ``$SUBAGENTS_CACHE``, else ``subagents`` in the platform's cache folder.
+
+    Args:
+        ambient: instead of ``os.environ``.
+
+    Raises:
+        RuntimeError: the variable names the home of a person who does not exist.
+    """
+    ambient = os.environ if ambient is None else ambient
+    if chosen := ambient.get("SUBAGENTS_CACHE"):
+        return Path(chosen).expanduser()
+    if shared := ambient.get("XDG_CACHE_HOME"):
+        return Path(shared, "subagents")
+    platform_folder = {"darwin": "Library/Caches", "win32": "AppData/Local"}.get(sys.platform, ".cache")
+    return person_home(ambient) / platform_folder / "subagents"

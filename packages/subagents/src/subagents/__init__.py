@@ -22,7 +22,6 @@ from subagents._link import Link
 from subagents._permission import Choice, Permission, PermissionOption, PermissionRequest
 from subagents._provider import Model, Probe, Provider
 from subagents._registry import create, installed
-from subagents._resets import reset_time
 from subagents._result import Evidence, Failure, Result, Usage
 from subagents._run import Run
 from subagents._runtime import Runtime
@@ -94,7 +93,6 @@ __all__ = [
     "create",
     "event_from_json",
     "installed",
-    "reset_time",
     "run",
     "run_sync",
     "start",
