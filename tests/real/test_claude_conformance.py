@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from claude_kit import KEY
+from server_kit import served
 
 from subagent_claude_code import ClaudeCode
 from subagent_testing import Subject
 from subagents import Task
 
-# In a process of its own: in this one its threads and descriptors would count as left behind.
 SERVER = """
 import sys
 from subagent_testing import ScriptedMessages, messages
@@ -37,11 +35,8 @@ with ScriptedMessages(turn) as api:
 
 @pytest.fixture(scope="module")
 def base_url() -> Iterator[str]:
-    with subprocess.Popen([sys.executable, "-c", SERVER], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as server:
-        assert server.stdout is not None
-        yield server.stdout.readline().decode().strip()
-        assert server.stdin is not None
-        server.stdin.close()
+    with served(SERVER) as url:
+        yield url
 
 
 @pytest.fixture

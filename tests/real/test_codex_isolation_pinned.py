@@ -13,7 +13,7 @@ import pytest
 from codex_kit import Told, against, told
 
 from subagent_testing import Gate, ScriptedResponses, responses
-from subagents import NoticeEvent, StartError
+from subagents import NoticeEvent, Run, StartError
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("codex_binary")]
 
@@ -95,6 +95,14 @@ async def test_what_cannot_be_a_home_is_refused_with_its_name(work: Path, tmp_pa
     assert "give a folder that can be written in" in caught.value.failure.message
 
 
+async def waits(run: Run) -> str:
+    """What a run says that waits for its home."""
+    async for event in run.events():
+        if isinstance(event, NoticeEvent) and event.code == "waiting":
+            return event.text
+    raise AssertionError("it did not wait")
+
+
 @both
 async def test_a_second_run_waits_for_the_first_and_says_so(work: Path, home: Path) -> None:
     gate = Gate()
@@ -104,10 +112,7 @@ async def test_a_second_run_waits_for_the_first_and_says_so(work: Path, home: Pa
             second = against(api, home=home).start("two", cwd=work)
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(second.__aenter__)
-                async for event in second.events():
-                    if isinstance(event, NoticeEvent) and event.code == "waiting":
-                        assert str(home) in event.text
-                        break
+                assert str(home) in await waits(second)
                 assert len(api.requests) == 1
                 gate.release()
                 assert (await first.closed()).output == "first"
@@ -123,9 +128,7 @@ async def test_a_run_that_waits_for_the_home_can_be_cancelled(work: Path, home: 
             second = against(api, home=home).start("two", cwd=work)
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(second.__aenter__)
-                async for event in second.events():
-                    if isinstance(event, NoticeEvent) and event.code == "waiting":
-                        break
+                await waits(second)
                 second.cancel()
                 assert (await second.closed()).stop_reason == "aborted"
             gate.release()

@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-import json
-import queue
-import subprocess
-import threading
-from collections.abc import Callable, Generator, Mapping
-from contextlib import AbstractContextManager, contextmanager, suppress
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import pytest
-
-Json: TypeAlias = dict[str, Any]
-
-BOUND = 30.0
-"""Seconds that any one wait may take."""
+from line_client import Json, LineClient, closing
 
 ARGUMENTS = (
     *("--output-format", "stream-json", "--input-format", "stream-json", "--verbose"),
@@ -53,49 +45,11 @@ def environment(folder: Path, base_url: str = "http://127.0.0.1:9", **more: str)
     }
 
 
-class Client:
+class Client(LineClient):
     """A bare exchange of lines with `claude`."""
 
     def __init__(self, executable: Path, folder: Path, *arguments: str, env: Mapping[str, str]) -> None:
-        self.process = subprocess.Popen(
-            [executable, *arguments],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            env=dict(env),
-            cwd=folder,
-        )
-        self.heard: list[Json] = []
-        self._lines: queue.Queue[bytes] = queue.Queue()
-        self._reader = threading.Thread(target=self._read)
-        self._reader.start()
-        self._ids = 0
-
-    def _read(self) -> None:
-        assert self.process.stdout is not None
-        for line in self.process.stdout:
-            self._lines.put(line)
-        self._lines.put(b"")
-
-    def send(self, message: Json) -> None:
-        self.line(json.dumps(message).encode() + b"\n")
-
-    def line(self, text: bytes) -> None:
-        """Send bytes as they are."""
-        assert self.process.stdin is not None
-        self.process.stdin.write(text)
-        self.process.stdin.flush()
-
-    def next(self) -> Json:
-        line = self._lines.get(timeout=BOUND)
-        assert line, f"claude has ended; it had said {self.heard}"
-        self.heard.append(json.loads(line))
-        return self.heard[-1]
-
-    def until(self, so: Callable[[Json], object]) -> Json:
-        while not so(message := self.next()):
-            pass
-        return message
+        super().__init__([executable, *arguments], folder, env)
 
     def told(self, kind: str) -> Json:
         """The next message of this kind: `result`, `system/init`, `control_request/can_use_tool`."""
@@ -103,8 +57,8 @@ class Client:
 
     def ask(self, subtype: str, **members: Any) -> Json:
         """A control request, and the `response` of its answer."""
-        self._ids += 1
-        mine = f"req_{self._ids}"
+        self.ids += 1
+        mine = f"req_{self.ids}"
         self.send({"type": "control_request", "request_id": mine, "request": {"subtype": subtype, **members}})
         return self.until(lambda m: m["type"] == "control_response" and m["response"]["request_id"] == mine)["response"]
 
@@ -123,30 +77,6 @@ class Client:
         self.user(text)
         return answer["response"]
 
-    def said(self) -> str:
-        """All that it says until it ends, as text."""
-        return b"".join(iter(lambda: self._lines.get(timeout=BOUND), b"")).decode()
-
-    def rest(self) -> list[Json]:
-        """All that it says until it ends."""
-        self.heard += [json.loads(line) for line in iter(lambda: self._lines.get(timeout=BOUND), b"")]
-        return self.heard
-
-    def close(self) -> int:
-        """End its input; how it ended.  Again is the same."""
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        with suppress(BrokenPipeError):
-            self.process.stdin.close()
-        try:
-            return self.process.wait(BOUND)
-        finally:
-            self.process.kill()  # nothing when it has ended
-            self.process.wait(BOUND)
-            self._reader.join(BOUND)
-            assert not self._reader.is_alive(), "somebody it left behind holds its standard output"
-            self.process.stdout.close()
-
 
 def kind_of(message: Json) -> str:
     """`system/init`, `control_request/can_use_tool`, `stream_event/message_start`, `result/success`, `assistant`."""
@@ -155,15 +85,6 @@ def kind_of(message: Json) -> str:
     ) or message
     more = inner.get("subtype") or (inner.get("type") if inner is not message else None)
     return f"{message['type']}/{more}" if isinstance(more, str) else str(message["type"])
-
-
-@contextmanager
-def closing(client: Client) -> Generator[Client]:
-    """A `claude`, and its end."""
-    try:
-        yield client
-    finally:
-        client.close()
 
 
 def talking(executable: Path, folder: Path, *arguments: str, env: Mapping[str, str]) -> AbstractContextManager[Client]:

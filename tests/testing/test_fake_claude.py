@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from stream_json import ARGUMENTS, BOUND, Client, Json, closing, kind_of, talking
+from line_client import BOUND, Json, closing
+from stream_json import ARGUMENTS, Client, kind_of, talking
 
 from subagent_testing import FakeClaude
 

@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from stream_json import ARGUMENTS, BOUND, Client, Json, binary, environment, kind_of, talking
+from line_client import BOUND, Json
+from stream_json import ARGUMENTS, Client, binary, environment, kind_of, talking
 
 from subagent_testing import FakeClaude, Gate, ScriptedMessages, messages
 from subagent_testing._fake_claude.session import VERSION

@@ -10,7 +10,8 @@ from typing import Any
 
 import anyio
 import pytest
-from app_server import BOUND, INFO, TEXT, Json, begin, client_of, talking, texts
+from app_server import INFO, TEXT, begin, client_of, talking, texts
+from line_client import BOUND, Json
 
 from subagent_testing import FakeCodex, Family, Snapshot
 

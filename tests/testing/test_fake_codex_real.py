@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from app_server import BOUND, EXPERIMENTAL, Client, Json, binary, talking
+from app_server import EXPERIMENTAL, Client, binary, talking
+from line_client import BOUND, Json
 
 from subagent_testing import FakeCodex, Gate, ScriptedResponses, responses
 from subagent_testing._fake_codex.protocol import VERSION

@@ -11,7 +11,8 @@ from typing import Any
 
 import jsonschema
 import pytest
-from app_server import BOUND, Json, binary, talking
+from app_server import binary, talking
+from line_client import BOUND, Json
 
 from subagent_testing import FakeCodex
 from subagent_testing._fake.recorded import fill, new_id

@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from stream_json import Json, binary, environment, talking
+from line_client import Json
+from stream_json import binary, environment, talking
 
 from subagent_testing import ScriptedMessages, messages
 
