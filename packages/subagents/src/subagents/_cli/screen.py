@@ -36,6 +36,7 @@ from subagents import (
 from subagents._cli.answer import answer_text, write_answer
 from subagents._cli.downloads import Downloads
 from subagents._cli.lines import (
+    change_lines,
     failure_lines,
     notice_line,
     permission_line,
@@ -45,6 +46,7 @@ from subagents._cli.lines import (
     thought_line,
     tool_line,
     usage_words,
+    worktree_lines,
 )
 from subagents._cli.streams import can_draw, stderr_console
 from subagents._cli.view import View
@@ -138,6 +140,10 @@ class Screen(View):
         elif isinstance(self._message, TextEvent) and self._message.text.strip() not in answer:
             self._end_message()
         await write_answer(result)
+        if result.changes is not None:
+            self._print(*change_lines(result.changes))
+        if result.worktree is not None:
+            self._print(*worktree_lines(result.worktree))
         self._print(summary_line(result))
         if result.stop_reason == "aborted":
             self._print(*(Text(visible(note), "dim") for note in result.evidence.notes))
