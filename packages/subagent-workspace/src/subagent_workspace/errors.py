@@ -23,7 +23,15 @@ from subagent_workspace._names import shown
 if TYPE_CHECKING:
     from subagent_workspace._review import Written
 
-__all__ = ["FilesRefused", "FolderUnusable", "PathsRefused", "WorkspaceError", "WorktreeDirty", "WorktreeFailed", "WriteFailed"]
+__all__ = [
+    "FilesRefused",
+    "FolderUnusable",
+    "PathsRefused",
+    "WorkspaceError",
+    "WorktreeDirty",
+    "WorktreeFailed",
+    "WriteFailed",
+]
 
 _TOLD: Final = 20  # in a message; the attributes hold all
 

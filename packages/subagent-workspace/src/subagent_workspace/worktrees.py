@@ -4,8 +4,8 @@ It is detached while the run works in it. Codex's sandbox can then open what a c
 worktree's own folder in ``.git`` and ``objects``), and no branch of the person's can move. The branch is made
 afterwards, by us.
 
-The rule: a worktree that holds a commit or a change is kept, and stands on a branch of its own; one that holds neither is
-removed. What git ignores is no change. Where it cannot be told, it is kept.
+The rule: a worktree that holds a commit or a change is kept, and stands on a branch of its own; one that holds neither
+is removed. What git ignores is no change. Where it cannot be told, it is kept.
 
 Nothing that the repository's configuration names is run, so that files which a filter makes (git-lfs) are left as git
 stores them, and submodules are not checked out.
@@ -27,7 +27,7 @@ import anyio
 from subagent_process import state_root
 
 from ._git import Clock, GitError, Repository, open_repository
-from ._look import ask_status
+from ._look import ask_status, is_there
 from .changes import WorktreeReport
 from .errors import WorktreeDirty, WorktreeFailed
 
@@ -75,7 +75,7 @@ async def add_worktree(
         WorktreeFailed: there is no repository or no commit, or git could not do it. Nothing of it is left, also when
             this is cancelled.
     """
-    clock, where = Clock(timeout), os.path.realpath(folder)
+    clock, where = Clock(timeout), _real(folder)
     try:
         repository = await open_repository(where, clock)
         if repository is None:
@@ -83,19 +83,33 @@ async def add_worktree(
         status = await ask_status(repository, clock, "--no-renames")
         if status.head is None:
             raise WorktreeFailed(f"{repository.top} has no commit yet, and a worktree begins at one")
-        parent = parent or state_root() / "worktrees"
-        parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        path = str(parent.resolve() / f"{os.path.basename(repository.top) or 'root'}-{name}")
+        path = _place(parent or state_root() / "worktrees", f"{os.path.basename(repository.top) or 'root'}-{name}")
         worktree = _described(path, where, name, status.head, repository.top, len(status.entries))
-        if os.path.lexists(path):
-            raise WorktreeFailed(f"{path} is there already")
         await _make(repository, worktree, clock)
     except (GitError, OSError) as error:
         raise WorktreeFailed(f"no worktree could be made of {where}: {error}") from error
-    if not os.path.isdir(worktree.folder):
+    if not is_there(worktree.path, worktree.folder):
         await _undo(repository, worktree.path)
         raise WorktreeFailed(f"{where} is not in the commit {status.head[:12]}, at which a worktree begins")
     return worktree
+
+
+def _real(folder: str | os.PathLike[str]) -> str:
+    return os.path.realpath(folder)
+
+
+def _is_linked(top: str) -> bool:
+    """Whether it is a worktree beside the first one: its `.git` is a file."""
+    return os.path.isfile(os.path.join(top, ".git"))
+
+
+def _place(parent: Path, name: str) -> str:
+    """Where a new one is to lie."""
+    parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    path = os.path.join(os.path.realpath(parent), name)
+    if os.path.lexists(path):
+        raise WorktreeFailed(f"{path} is there already")
+    return path
 
 
 def _described(path: str, where: str, name: str, base: str, top: str, changed: int) -> Worktree:
@@ -129,7 +143,7 @@ async def _remove(repository: Repository, path: str, clock: Clock) -> None:
     try:
         await repository.ask(clock, "worktree", "remove", "--force", "--force", path)
     except GitError:
-        if not os.path.lexists(path):
+        if not is_there(path, ""):
             raise
         await anyio.to_thread.run_sync(lambda: shutil.rmtree(path, ignore_errors=True), abandon_on_cancel=True)
         await repository.ask(clock, "worktree", "prune")
@@ -141,7 +155,7 @@ async def finish_worktree(worktree: Worktree, *, timeout: float = 60.0) -> Workt
     Raises for nothing but cancellation; where git cannot be asked, the folder stays and the notes say why.
     """
     report = WorktreeReport(worktree.path, None, worktree.base)
-    if not os.path.lexists(worktree.path):
+    if not is_there(worktree.path, ""):
         return WorktreeReport(None, None, worktree.base, notes=(f"{worktree.path} was removed during the run",))
     clock, notes = Clock(timeout), list[str]()
     try:
@@ -190,10 +204,7 @@ async def _diff(repository: Repository, worktree: Worktree, notes: list[str], cl
         index = await _text(repository, clock, "rev-parse", "--path-format=absolute", "--git-path", "index")
         objects = await _text(repository, clock, "rev-parse", "--path-format=absolute", "--git-path", "objects")
         with tempfile.TemporaryDirectory(prefix="subagents-") as own:
-            if os.path.exists(index):
-                shutil.copyfile(index, os.path.join(own, "index"))
-            os.mkdir(os.path.join(own, "objects"))
-            apart = repository.with_env(_apart(own, objects))
+            apart = repository.with_env(_apart(own, index, objects))
             await apart.ask(clock, "add", "--all", "--ignore-errors")
             wanted = (
                 "diff",
@@ -211,7 +222,11 @@ async def _diff(repository: Repository, worktree: Worktree, notes: list[str], cl
     return found[:_DIFF].decode("utf-8", "replace"), len(found) > _DIFF
 
 
-def _apart(own: str, objects: str) -> Mapping[str, str]:
+def _apart(own: str, index: str, objects: str) -> Mapping[str, str]:
+    """The variables with which git writes to a folder of our own."""
+    if os.path.exists(index):
+        shutil.copyfile(index, os.path.join(own, "index"))
+    os.mkdir(os.path.join(own, "objects"))
     return {
         "GIT_INDEX_FILE": os.path.join(own, "index"),
         "GIT_OBJECT_DIRECTORY": os.path.join(own, "objects"),
@@ -232,7 +247,7 @@ async def list_worktrees(folder: str | os.PathLike[str], *, timeout: float = 10.
     """
     clock = Clock(timeout)
     try:
-        repository = await open_repository(os.path.realpath(folder), clock)
+        repository = await open_repository(_real(folder), clock)
         if repository is None:
             return ()
         answer = os.fsdecode(await repository.ask(clock, "worktree", "list", "--porcelain", "-z"))
@@ -240,7 +255,7 @@ async def list_worktrees(folder: str | os.PathLike[str], *, timeout: float = 10.
         raise WorktreeFailed(f"the worktrees of {folder} could not be told: {error}") from error
     found: list[str] = []
     for record in answer.split("\0\0"):
-        lines = dict(line.partition(" ")[::2] for line in record.split("\0"))
+        lines = {word: rest for word, _, rest in (line.partition(" ") for line in record.split("\0"))}
         if lines.get("branch", "").startswith(f"refs/heads/{BRANCHES}"):
             found.append(lines["worktree"])
     return tuple(sorted(found))
@@ -258,10 +273,10 @@ async def remove_worktree(path: str | os.PathLike[str], *, force: bool = False, 
         WorktreeDirty: there are such changes; nothing was removed.
         WorktreeFailed: it is no worktree, or git could not remove it.
     """
-    clock, where = Clock(timeout), os.path.realpath(path)
+    clock, where = Clock(timeout), _real(path)
     try:
         repository = await open_repository(where, clock)
-        if repository is None or repository.top != where or os.path.isdir(os.path.join(where, ".git")):
+        if repository is None or repository.top != where or not _is_linked(where):
             raise WorktreeFailed(f"{where} is no worktree")
         status = await ask_status(repository, clock, "--no-renames")
         if not force and (changed := len(status.entries) + len(status.nested)):

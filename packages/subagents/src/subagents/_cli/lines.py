@@ -156,11 +156,7 @@ def change_lines(changes: Changes) -> list[Text]:
 def _file_line(file: FileChange) -> Text:
     letter, style = _STATUS[file.status]
     name = f"{file.old_path} → {file.path}" if file.old_path else file.path
-    counts = "".join(
-        f" {sign}{count}"
-        for sign, count in (("+", file.added), ("−", file.removed))
-        if count is not None
-    )
+    counts = "".join(f" {sign}{count}" for sign, count in (("+", file.added), ("-", file.removed)) if count is not None)
     return Text.assemble("  ", (letter, style), " ", one_line(name), (counts, "dim"))
 
 
