@@ -224,7 +224,7 @@ async def test_one_that_is_cancelled_while_it_is_made_leaves_nothing(repository:
     with anyio.fail_after(BOUND):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(made, repository, where)
-            while not where.exists() or not [*where.iterdir()]:  # noqa: ASYNC110  # git tells nobody
+            while not where.exists() or not [*where.iterdir()]:  # git tells nobody
                 await anyio.lowlevel.checkpoint()
             tasks.cancel_scope.cancel()
     assert not [*where.iterdir()]
