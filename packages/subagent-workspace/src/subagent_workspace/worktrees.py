@@ -225,7 +225,7 @@ async def _diff(repository: Repository, worktree: Worktree, notes: list[str], cl
 def _apart(own: str, index: str, objects: str) -> Mapping[str, str]:
     """The variables with which git writes to a folder of our own."""
     if os.path.exists(index):
-        shutil.copyfile(index, os.path.join(own, "index"))
+        shutil.copy2(index, os.path.join(own, "index"))  # with its time: git tells by it which entries to doubt
     os.mkdir(os.path.join(own, "objects"))
     return {
         "GIT_INDEX_FILE": os.path.join(own, "index"),

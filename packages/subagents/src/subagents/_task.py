@@ -171,11 +171,21 @@ def prepare(task: Task | str, more: Mapping[str, Any], capabilities: frozenset[s
         does = ", ".join(sorted(capabilities - {"send"})) or "none beyond " + ", ".join(sorted(SEAM_FIELDS))
         raise Unsupported(f"{provider} does not support {', '.join(sorted(refused))} (it supports: {does})")
     settled: dict[str, Any] = {"cwd": _folder(task.cwd)}
+    if task.isolation is not None and not _in_repository(settled["cwd"]):
+        raise TaskError(f"isolation='worktree' needs a git repository, and {settled['cwd']} is in none")
     if task.output_schema is not None:
         from subagents._schema import checked_schema
 
         settled["output_schema"] = checked_schema(task.output_schema)
     return replace(task, **settled)
+
+
+def _in_repository(folder: str) -> bool:
+    """Whether it looks like it; git itself is asked when the run is entered."""
+    marks = (place / ".git" for place in (Path(folder), *Path(folder).parents))
+    return any(
+        mark.is_file() or (mark / "HEAD").exists() for mark in marks
+    )  # sandboxes leave empty folders of the name
 
 
 def _folder(cwd: StrPath | None) -> str:
