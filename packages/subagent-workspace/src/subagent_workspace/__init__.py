@@ -28,7 +28,7 @@ if TYPE_CHECKING:
         WriteFailed,
     )
     from .paths import check_paths, refusal
-    from .reading import Limits, Sources, TextFile, read_files, writable
+    from .reading import Limits, Sources, TextFile, read_files
     from .snapshots import Snapshot, snapshot
     from .worktrees import Worktree, add_worktree, finish_worktree, list_worktrees, remove_worktree
     from .writing import Rewrite, write_files
@@ -61,7 +61,6 @@ __all__ = [
     "refusal",
     "remove_worktree",
     "snapshot",
-    "writable",
     "write_files",
 ]
 
@@ -77,7 +76,7 @@ _ROOMS = {
         "WriteFailed",
     ),
     "paths": ("check_paths", "refusal"),
-    "reading": ("Limits", "Sources", "TextFile", "read_files", "writable"),
+    "reading": ("Limits", "Sources", "TextFile", "read_files"),
     "snapshots": ("Snapshot", "snapshot"),
     "worktrees": ("Worktree", "add_worktree", "finish_worktree", "list_worktrees", "remove_worktree"),
     "writing": ("Rewrite", "write_files"),
