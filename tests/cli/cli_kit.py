@@ -48,7 +48,8 @@ def environment(**changes: str | None) -> dict[str, str]:
     removed = {"NO_COLOR", "FORCE_COLOR", "COLUMNS", "LINES", "SUBAGENT_DEPTH"}
     env = {k: v for k, v in os.environ.items() if k not in removed}
     path = os.pathsep.join(filter(None, (str(ENGINES), env.get("PYTHONPATH"))))
-    env |= {"PYTHONPATH": path, "TERM": "xterm-256color", **{k: v for k, v in changes.items() if v is not None}}
+    usual = {"PYTHONPATH": path, "TERM": "xterm-256color", "SUBAGENTS_CONFIG": os.devnull}
+    env |= {**usual, **{k: v for k, v in changes.items() if v is not None}}
     return {k: v for k, v in env.items() if changes.get(k, v) is not None}
 
 

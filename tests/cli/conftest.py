@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -23,6 +24,7 @@ def call(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> 
     monkeypatch.setattr("sys.path", [str(ENGINES), *sys.path])
     for name in ("NO_COLOR", "FORCE_COLOR", "SUBAGENT_DEPTH"):
         monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("SUBAGENTS_CONFIG", os.devnull)  # not the file of whoever runs the tests
     root = logging.getLogger()
     handlers, level = root.handlers[:], root.level
 

@@ -16,7 +16,7 @@ def test_providers_are_listed_with_where_they_come_from_and_what_is_wrong(call: 
     done = call("providers")
     assert done.code == 0
     rows = {line.split()[0]: line for line in done.out.splitlines()}
-    assert rows["echo"].split() == ["echo", "cli-engines", "1.0"]
+    assert rows["echo"].split() == ["echo", "echo", "cli-engines", "1.0"]
     assert "libengine.so.7 is missing" in rows["broken"]
     assert "is offered by" in rows["twice"]
     assert "Traceback" not in done.out + done.err
@@ -24,7 +24,14 @@ def test_providers_are_listed_with_where_they_come_from_and_what_is_wrong(call: 
 
 def test_providers_as_json_is_one_array(call: Call) -> None:
     rows = {row["name"]: row for row in json.loads(call("providers", "--json").out)}
-    assert rows["echo"] == {"name": "echo", "distribution": "cli-engines", "version": "1.0", "problem": None}
+    assert rows["echo"] == {
+        "name": "echo",
+        "type": "echo",
+        "distribution": "cli-engines",
+        "version": "1.0",
+        "file": None,
+        "problem": None,
+    }
     assert "libengine.so.7 is missing" in rows["broken"]["problem"]
 
 
@@ -97,7 +104,7 @@ def test_models_of_a_configured_provider(call: Call, tmp_path: Path) -> None:
     ("args", "words"),
     [
         (("models", "zzz"), "no provider named 'zzz'"),
-        (("models", "-o", "a=b"), "are for one provider"),
+        (("models", "-o", "a=b"), "-o is for one provider"),
         (("models", "pull", "tiny", "--provider", "plain"), "plain has no models to pull"),
         (("models", "pull"), "Missing argument"),
     ],
@@ -132,3 +139,31 @@ def test_tables_and_json_fit_a_terminal() -> None:
     with terminal("providers", "--json") as shown:
         assert shown.end() == 0
         assert '  {\r\n    "name": "broken"' in shown.text
+
+
+def test_configured_providers_are_listed_with_their_file_and_what_is_wrong(call: Call, tmp_path: Path) -> None:
+    config = tmp_path / "providers.toml"
+    config.write_text(
+        '[providers.mine]\ntype = "echo"\n[providers.wrong]\ntype = "echo"\nspeed = 1\n[providers.echo]\n'
+    )
+    rows = {row["name"]: row for row in json.loads(call("providers", "--json", "--config", str(config)).out)}
+    assert (rows["mine"]["type"], rows["mine"]["file"], rows["mine"]["problem"]) == ("echo", str(config), None)
+    assert rows["wrong"]["problem"].startswith(f"{config}:5: providers.wrong.speed: there is no such option")
+    assert rows["echo"]["file"] == str(config)
+    assert rows["plain"]["file"] is None
+    assert call("providers", "mine", "--config", str(config)).out == call("providers", "echo").out
+
+
+def test_the_file_of_the_person_is_read_where_none_is_named(
+    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = tmp_path / "own.toml"
+    config.write_text('[providers.mine]\ntype = "echo"\n')
+    monkeypatch.setenv("SUBAGENTS_CONFIG", str(config))
+    assert call("run", "mine", "hello", "-q").out == "hello\n"
+    assert json.loads(call("models", "mine", "--json").out)[0]["provider"] == "mine"
+    assert "no provider named 'mine'" in call("run", "mine", "hello", "--config", "/dev/null").err
+    config.write_text("[providers.mine\n")
+    done = call("run", "echo", "hello")
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith(f"error: {config}:1: no TOML: ")

@@ -11,57 +11,19 @@ import pytest
 from pydantic import BaseModel, ConfigDict
 
 import subagents
-from subagents import Config, ConfigError, DuplicateProvider, Link, Task, Unavailable, UnknownProvider
+from subagents import ConfigError, DuplicateProvider, Link, Task, Unavailable, UnknownProvider
 
-MODULE = """
-from pydantic import BaseModel, ConfigDict
-import subagents
-class Options(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-    retries: int = 1
-    key: str = ""
-class Good(subagents.Provider):
-    options_type = Options
-    def __init__(self, name="good", **options):
-        self.name = name
-        self.options = Options(**options)
-    async def drive(self, task, link):
-        link.finish(subagents.Result.completed("x"))
-class Bare(subagents.Provider):
-    def __init__(self, name):
-        self.name = name
-    async def drive(self, task, link): ...
-not_a_class = 5
-"""
-
-Install = Callable[[str, str, str], None]
-
-
-@pytest.fixture
-def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
-    """Puts a distribution on sys.path: its name, its entry points, the source of its module."""
-
-    def put(dist: str, points: str, source: str) -> None:
-        root = tmp_path / dist
-        info = root / f"{dist.replace('-', '_')}-1.0.dist-info"
-        info.mkdir(parents=True)
-        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {dist}\nVersion: 1.0\n")
-        (info / "entry_points.txt").write_text(f"[subagents.providers]\n{points}\n")
-        (root / f"{dist.replace('-', '_')}.py").write_text(source)
-        monkeypatch.syspath_prepend(root)  # pyright: ignore[reportUnknownMemberType]
-        sys.modules.pop(dist.replace("-", "_"), None)
-
-    return put
+Install = Callable[..., Path]
 
 
 def test_listing_imports_nothing(install: Install) -> None:
-    install("acme-lazy", "lazy = acme_lazy:Good", MODULE)
+    install("acme-lazy", "lazy = acme_lazy:Good")
     assert "lazy" in subagents.installed()
     assert "acme_lazy" not in sys.modules
 
 
 def test_a_provider_is_made_by_its_name_with_its_options(install: Install) -> None:
-    install("acme-good", "good = acme_good:Good", MODULE)
+    install("acme-good", "good = acme_good:Good")
     made = subagents.create("good", name="good-two", options={"retries": "3"})
     assert made.name == "good-two"
     assert vars(made)["options"].retries == 3
@@ -77,7 +39,7 @@ def test_a_missing_provider_says_what_to_install(monkeypatch: pytest.MonkeyPatch
 
 def test_a_broken_provider_is_unavailable_with_its_reason_and_others_are_not(install: Install) -> None:
     install("acme-broken", "broken = acme_broken:Good", "import a_module_that_is_missing")
-    install("acme-fine", "fine = acme_fine:Good", MODULE)
+    install("acme-fine", "fine = acme_fine:Good")
     with pytest.raises(
         Unavailable, match=r"'broken' \(acme_broken:Good\) cannot be loaded: ModuleNotFoundError: .*a_module"
     ):
@@ -86,14 +48,14 @@ def test_a_broken_provider_is_unavailable_with_its_reason_and_others_are_not(ins
 
 
 def test_what_is_no_provider_is_unavailable(install: Install) -> None:
-    install("acme-wrong", "wrong = acme_wrong:not_a_class", MODULE)
+    install("acme-wrong", "wrong = acme_wrong:not_a_class")
     with pytest.raises(Unavailable, match="is not a subclass"):
         subagents.create("wrong")
 
 
 def test_two_distributions_with_one_name_are_an_error_that_names_both(install: Install) -> None:
-    install("acme-one", "twice = acme_one:Good", MODULE)
-    install("acme-two", "twice = acme_two:Good", MODULE)
+    install("acme-one", "twice = acme_one:Good")
+    install("acme-two", "twice = acme_two:Good")
     with pytest.raises(DuplicateProvider, match=r"acme-one .* and acme-two"):
         subagents.create("twice")
 
@@ -101,82 +63,169 @@ def test_two_distributions_with_one_name_are_an_error_that_names_both(install: I
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({"retires": 3}, r"options of good: retires: extra inputs are not permitted \(options: retries, key\)"),
+        (
+            {"retires": 3},
+            r"options of good: retires: there is no such option; did you mean retries\? \(options: retries, key, ",
+        ),
         ({"retries": "many"}, "retries: input should be a valid integer"),
     ],
 )
 def test_a_wrong_option_is_named_with_what_there_is(install: Install, options: dict[str, str], says: str) -> None:
-    install("acme-good", "good = acme_good:Good", MODULE)
+    install("acme-good", "good = acme_good:Good")
     with pytest.raises(ConfigError, match=says):
         subagents.create("good", options=options)
 
 
 def test_the_value_of_a_wrong_option_is_not_shown(install: Install) -> None:
-    install("acme-good", "good = acme_good:Good", MODULE)
+    install("acme-good", "good = acme_good:Good")
     with pytest.raises(ConfigError) as caught:
         subagents.create("good", options={"key": ["sk-canary"]})
     assert "canary" not in str(caught.value)
 
 
 def test_options_for_a_provider_without_any_are_refused(install: Install) -> None:
-    install("acme-bare", "bare = acme_bare:Bare", MODULE)
+    install("acme-bare", "bare = acme_bare:Bare")
     assert subagents.create("bare").name == "bare"
     with pytest.raises(ConfigError, match="bare has no options, and colour was given"):
         subagents.create("bare", options={"colour": "red"})
 
 
 def test_a_name_that_is_not_kebab_case_is_refused(install: Install) -> None:
-    install("acme-bare", "bare = acme_bare:Bare", MODULE)
+    install("acme-bare", "bare = acme_bare:Bare")
     with pytest.raises(ConfigError, match="kebab-case"):
         subagents.create("bare", name="Bare One")
 
 
-def write(tmp_path: Path, text: str) -> Path:
-    path = tmp_path / "subagents.toml"
-    path.write_text(text)
-    return path
-
-
-def test_a_file_names_providers(install: Install, tmp_path: Path) -> None:
-    install("acme-good", "good = acme_good:Good", MODULE)
-    config = Config(write(tmp_path, '[providers.fast]\ntype = "good"\nretries = 7\n[providers.good]\nretries = 2\n'))
-    fast = config.provider("fast", key="k")
-    assert (fast.name, vars(fast)["options"].retries, vars(fast)["options"].key) == ("fast", 7, "k")
-    assert vars(config.provider("good"))["options"].retries == 2
-    assert config.provider("good", retries="5").name == "good"
-
-
-def test_a_name_that_the_file_does_not_have_is_that_of_an_installed_provider(install: Install, tmp_path: Path) -> None:
-    install("acme-good", "good = acme_good:Good", MODULE)
-    assert Config(write(tmp_path, "")).provider("good").name == "good"
+# -- what is broken in a distribution of somebody else ---------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("text", "says"),
+    ("source", "says"),
     [
-        ("[providers]\na = \n", r"subagents\.toml: .*line 2"),
-        ("[servers.a]\n", "servers: only .providers.NAME. tables belong here"),
-        ("providers = 3\n", "providers: only"),
-        ("[providers]\na = 3\n", "providers.a is a table of options, not int"),
+        ("raise SystemExit(3)", "cannot be loaded: SystemExit: 3"),
+        ("class Skipped(BaseException): ...\nraise Skipped('no display')", "cannot be loaded: Skipped: no display"),
+        ("class Bad(Exception):\n  def __str__(self): 1/0\nraise Bad", "cannot be loaded: Bad$"),
+        ("def (", "cannot be loaded: SyntaxError: "),
+        (
+            "raise ValueError('token=kQ7canary5511x, Authorization: Bearer kQ7canary5511x')",
+            "cannot be loaded: ValueError",
+        ),
+        ("", "cannot be loaded: AttributeError: module 'acme_odd' has no attribute 'Good'$"),
+        (
+            "import a_module_that_is_missing",
+            "No module named 'a_module_that_is_missing'; install a_module_that_is_missing, or acme-odd anew$",
+        ),
     ],
 )
-def test_a_wrong_file_is_refused_with_its_name_and_the_key(tmp_path: Path, text: str, says: str) -> None:
-    with pytest.raises(ConfigError, match=says):
-        Config(write(tmp_path, text))
+def test_whatever_an_import_does_it_is_unavailable(install: Install, source: str, says: str) -> None:
+    install("acme-odd", "odd = acme_odd:Good", source)
+    with pytest.raises(Unavailable, match=rf"^the provider 'odd' \(acme_odd:Good\) .*{says}") as caught:
+        subagents.create("odd")
+    assert "Bearer kQ7canary" not in str(caught.value)
 
 
-def test_a_missing_file_is_refused_by_its_name(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"none\.toml"):
-        Config(tmp_path / "none.toml")
+@pytest.mark.parametrize(
+    ("points", "metadata", "says"),
+    [
+        (
+            "odd = acme_odd:Good",
+            "Provides-Extra: sdk\nProvides-Extra: docs\nRequires-Dist: Acme_SDK>=2; extra == 'sdk'\n"
+            "Requires-Dist: sphinx ; python_version > '3' and extra == \"docs\"\nRequires-Dist: anyio\n",
+            "install what it needs: pip install 'acme-odd[sdk]'",
+        ),
+        ("odd = acme_odd:Good", "Provides-Extra: b\nRequires-Dist: z; extra == 'b'\n", "pip install 'acme-odd[b]'"),
+        ("odd = acme_odd:Good [sdk]", "", "pip install 'acme-odd[sdk]'"),
+    ],
+)
+def test_a_missing_extra_is_named(install: Install, points: str, metadata: str, says: str) -> None:
+    install("acme-odd", points, "import acme_sdk.client", metadata)
+    with pytest.raises(Unavailable) as caught:
+        subagents.create("odd")
+    assert str(caught.value).endswith(says)
 
 
-def test_a_wrong_table_is_refused_with_file_and_table(install: Install, tmp_path: Path) -> None:
-    install("acme-good", "good = acme_good:Good", MODULE)
-    config = Config(write(tmp_path, '[providers.a]\ntype = "good"\nspeed = 1\n[providers.b]\ntype = 5\n'))
-    with pytest.raises(ConfigError, match=r"subagents\.toml: \[providers\.a\]: options of good: speed: extra"):
-        config.provider("a")
-    with pytest.raises(ConfigError, match=r"subagents\.toml: providers\.b\.type is the name of a provider, not 5"):
-        config.provider("b")
+OLD = {
+    "class Good(subagents.Provider):\n  async def run(self, task): ...": "it does not write drive",
+    "class Good(subagents.Bare):\n  async def drive(self, prompt): ...": "its drive cannot be called with (task, link)",
+    "class Good(subagents.Bare):\n  async def drive(self, task, link, extra): ...": "its drive cannot be called with",
+    "class Good(subagents.Bare):\n  async def drive(self, task, link): yield": "its drive yields, and it is awaited",
+    "class Good(subagents.Bare):\n  async def pull(self, model): ...": "its pull cannot be called with (model, pro",
+    "class Good(subagents.Bare):\n  def start(self, task): ...": "it writes its own start, which belongs to the seam",
+    "class Good(subagents.Bare):\n  async def probe(self): ...": "it writes its own probe",
+    "class Good(subagents.Bare):\n  def __init__(self): ...": "its constructor takes no name",
+    "class Good(subagents.Bare):\n  options_type = dict": "its options_type is no pydantic model",
+    "from subagents import Delegate": "cannot import name 'Delegate' from 'subagents'",
+    "class Good(subagents.Backend): ...": "module 'subagents' has no attribute 'Backend'",
+    "import subagents.transport": "No module named 'subagents.transport'",
+}
+BARE = """
+import subagents
+class Bare(subagents.Provider):
+    def __init__(self, name): self.name = name
+    async def drive(self, task, link): ...
+"""
+
+
+@pytest.mark.parametrize("source", OLD)
+def test_one_that_was_made_for_another_version_is_told_by_what_it_is(install: Install, source: str) -> None:
+    install(
+        "acme-old",
+        "old = acme_old:Good",
+        BARE + source.replace("subagents.Bare", "Bare"),
+        "Requires-Dist: subagents (<0.1)\n",
+    )
+    with pytest.raises(Unavailable) as caught:
+        subagents.create("old")
+    says = str(caught.value)
+    assert OLD[source] in says
+    assert "made for another version of subagents" in says
+    assert "acme-old asks for subagents<0.1, and 0.1.0 is here; upgrade it: pip install --upgrade acme-old" in says
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "class Good(Bare):\n  async def drive(self, *args, **more): ...",
+        "class Good(Bare):\n  @staticmethod\n  async def drive(task, link): ...",
+        "class Good(Bare):\n  def __init__(self, url='', **more): super().__init__(more['name'])",
+        "import functools\nclass Good(Bare):\n  drive = functools.partialmethod(Bare.drive)",
+        "class Good(Bare):\n  async def pull(self, model, *, progress=None, retries=3): ...",
+    ],
+)
+def test_what_can_be_called_as_the_seam_does_is_taken(install: Install, source: str) -> None:
+    install("acme-fine", "fine = acme_fine:Good", BARE + source)
+    assert subagents.create("fine").name == "fine"
+
+
+@pytest.mark.parametrize(
+    "raises", ["SystemExit(2)", "ValueError('no engine')", "type('Odd', (BaseException,), {})('x')"]
+)
+def test_a_constructor_that_fails_however_is_unavailable(install: Install, raises: str) -> None:
+    install("acme-odd", "odd = acme_odd:Good", f"{BARE}class Good(Bare):\n  def __init__(self, name): raise {raises}")
+    with pytest.raises(Unavailable, match=r"'odd' cannot be made: (SystemExit: 2|ValueError: no engine|Odd: x)"):
+        subagents.create("odd")
+
+
+def test_ctrl_c_in_an_import_is_ctrl_c(install: Install) -> None:
+    install("acme-odd", "odd = acme_odd:Good", "raise KeyboardInterrupt")
+    with pytest.raises(KeyboardInterrupt):
+        subagents.create("odd")
+
+
+def test_a_distribution_with_broken_metadata_hides_no_other(install: Install) -> None:
+    info = install("acme-unreadable", "unreadable = acme_unreadable:Good")
+    (info / "entry_points.txt").write_bytes(b"[subagents.providers]\nx = \xff\xfe:Y\n")
+    install("acme-fine", "fine = acme_fine:Good")
+    assert subagents.create("fine").name == "fine"
+    assert "local" in subagents.installed()
+    assert "unreadable" not in subagents.installed()
+
+
+def test_a_distribution_without_a_name_is_told_without_one(install: Install) -> None:
+    install("acme-one", "twice = acme_one:Good")
+    (install("acme-two", "twice = acme_two:Good") / "METADATA").unlink()
+    with pytest.raises(DuplicateProvider, match=r"acme-one \(acme_one:Good\) and .* \(acme_two:Good\)"):
+        subagents.create("twice")
 
 
 def test_the_options_of_a_class_are_a_frozen_model_that_refuses_what_it_does_not_know() -> None:

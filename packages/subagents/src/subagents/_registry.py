@@ -5,12 +5,16 @@ Listing imports nothing of a provider; a broken one says why when it is asked fo
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from subagent_process import redact
+from subagents import _plugin
+from subagents._options import option_faults
 from subagents._provider import Provider, check_name
+from subagents._verdict import told
 from subagents.errors import ConfigError, DuplicateProvider, SubagentError, TaskError, Unavailable, UnknownProvider
 
 if TYPE_CHECKING:
@@ -32,14 +36,34 @@ def installed() -> dict[str, tuple[EntryPoint, ...]]:
 
     Nothing is imported.
     """
-    from importlib.metadata import entry_points  # 10 ms that most programs spend elsewhere, or never
-
     found: dict[str, tuple[EntryPoint, ...]] = {}
-    for point in sorted(entry_points(group=GROUP), key=lambda p: (p.name, p.value)):
+    for point in sorted(_points(), key=lambda p: (p.name, p.value)):
         others = found.get(point.name, ())
         if all(point.value != other.value for other in others):  # one distribution seen through two paths is one
             found[point.name] = (*others, point)
     return found
+
+
+def _points() -> list[EntryPoint]:
+    from importlib.metadata import entry_points  # 10 ms that most programs spend elsewhere, or never
+
+    try:
+        return list(entry_points(group=GROUP))
+    except Exception:  # noqa: BLE001  # one distribution with broken metadata, and all are without any
+        return list(_readable_points())
+
+
+def _readable_points() -> Iterator[EntryPoint]:
+    """The entry points of every distribution whose metadata can be read."""
+    from importlib.metadata import distributions
+
+    seen: set[str] = set()
+    for dist in distributions():
+        with suppress(Exception):  # as above
+            points = dist.entry_points.select(group=GROUP)
+            if dist.name not in seen:  # the first on the path hides the others
+                seen.add(dist.name)
+                yield from points
 
 
 def provider_type(name: str) -> type[Provider]:
@@ -48,26 +72,17 @@ def provider_type(name: str) -> type[Provider]:
     Raises:
         UnknownProvider: nothing installed offers it; the message says what to install.
         DuplicateProvider: two distributions do.
-        Unavailable: it cannot be loaded; the message holds the reason.
+        Unavailable: it cannot be loaded, or was made for another version of the seam; the message holds the reason.
     """
     points = installed()
     if name not in points:
         have = f"installed: {', '.join(points) or 'none'}"
         hint = f"install it with: {KNOWN[name]}" if name in KNOWN else have
-        raise UnknownProvider(f"no provider named {name!r} is installed ({hint})")
+        raise UnknownProvider(redact(f"no provider named {name!r} is installed ({hint})"))
     if len(points[name]) > 1:
-        who = " and ".join(f"{p.dist.name if p.dist else '?'} ({p.value})" for p in points[name])
+        who = " and ".join(f"{_plugin.origin(p)[0] or '?'} ({p.value})" for p in points[name])
         raise DuplicateProvider(f"the provider name {name!r} is offered by {who}: uninstall one of them")
-    (point,) = points[name]
-    try:
-        found: object = point.load()
-    except (Exception, SystemExit) as exc:  # a third party's module may do anything while it is imported
-        raise Unavailable(
-            f"the provider {name!r} ({point.value}) cannot be loaded: {type(exc).__name__}: {redact(str(exc))}"
-        ) from exc
-    if not (isinstance(found, type) and issubclass(found, Provider)):
-        raise Unavailable(f"the provider {name!r} ({point.value}) is not a subclass of subagents.Provider")
-    return found
+    return _plugin.load(points[name][0])
 
 
 def create(kind: str, /, *, name: str | None = None, options: Mapping[str, Any] | None = None) -> Provider:
@@ -83,36 +98,29 @@ def create(kind: str, /, *, name: str | None = None, options: Mapping[str, Any] 
         ConfigError: an option is unknown or wrong; the message names it and what there is.
     """
     found = provider_type(kind)
+    given = dict(options or {})
+    if found.options_type is not None and (faults := option_faults(found.options_type, given)):
+        wrong = "; ".join(map(str, faults))
+        raise ConfigError(f"options of {kind}: {wrong} (options: {', '.join(found.options_type.model_fields)})")
+    return make(found, kind, name or kind, given)
+
+
+def make(found: type[Provider], kind: str, name: str, given: Mapping[str, Any]) -> Provider:
+    """An instance of the class, its options checked before where it has any.
+
+    Raises:
+        ConfigError: the name is none, or it has no options.
+        Unavailable: its constructor fails.
+    """
     try:
-        check_name(name or kind)
+        check_name(name)
     except TaskError as exc:
         raise ConfigError(str(exc)) from None
-    given = dict(options or {})
-    if found.options_type is None:
-        if given:
-            raise ConfigError(f"{kind} has no options, and {', '.join(given)} was given")
-    else:
-        _check_options(found, kind, given)
+    if found.options_type is None and given:
+        raise ConfigError(f"{kind} has no options, and {', '.join(given)} was given")
     try:
-        return cast("Any", found)(name=name or kind, **given)
-    except SubagentError:
+        return cast("Any", found)(name=name, **given)
+    except (SubagentError, KeyboardInterrupt):
         raise
-    except Exception as exc:  # noqa: BLE001  # a third party's constructor may raise anything
-        raise Unavailable(f"the provider {kind!r} cannot be made: {type(exc).__name__}: {redact(str(exc))}") from None
-
-
-def _check_options(found: type[Provider], kind: str, given: Mapping[str, Any]) -> None:
-    from pydantic import ValidationError
-
-    assert found.options_type is not None
-    try:
-        found.options_type.model_validate(given)
-    except ValidationError as exc:
-        wrong = "; ".join(
-            # The input is left out: an option may be a key.
-            f"{'.'.join(map(str, e['loc']))}: {e['msg'][:1].lower() + e['msg'][1:]}"
-            for e in exc.errors(include_input=False, include_url=False, include_context=False)
-        )
-        raise ConfigError(
-            f"options of {kind}: {wrong} (options: {', '.join(found.options_type.model_fields)})"
-        ) from None
+    except BaseException as exc:  # noqa: BLE001  # a third party's constructor may raise anything
+        raise Unavailable(f"the provider {kind!r} cannot be made: {redact(told(exc))}") from None

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from subagents._cli.doctor import EXIT_CODES, doctor
 from subagents._cli.listing import models, providers
 from subagents._cli.run import EXAMPLES, run
 from subagents._cli.streams import prepare_streams
@@ -21,6 +22,7 @@ app = typer.Typer(
 )
 app.command(no_args_is_help=True, epilog=EXAMPLES)(run)
 app.command()(providers)
+app.command(epilog=EXIT_CODES)(doctor)
 app.add_typer(models)
 
 

@@ -1,51 +1,83 @@
-"""`subagents providers` and `subagents models`: tables for people, JSON for programs."""
+"""`subagents providers` and `subagents models`."""
 
 from __future__ import annotations
 
 import json
-import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Annotated, Any
 
 import typer
 from rich.filesize import decimal
-from rich.table import Table
-from rich.text import Text
 from typer.core import TyperGroup
 
-from subagents import Provider, RegistryError, SubagentError, installed, visible
+from subagents import Config, Provider, SubagentError
 from subagents._cli.ending import CommandFailed, UsageProblem, ending
+from subagents._cli.looking import end_now, look_at, named
 from subagents._cli.loop import interruptible, run_loop
-from subagents._cli.options import find_provider, read_options
+from subagents._cli.options import find_provider, read_config, read_options
 from subagents._cli.screen import Screen
-from subagents._cli.streams import rendered, stderr_console, write_stdout
-from subagents._cli.view import View
+from subagents._cli.streams import aside, say_error, stderr_console
+from subagents._cli.tables import as_text, table, write
+from subagents._doctor import Finding
 from subagents._registry import KNOWN, provider_type
 
 Json = Annotated[bool, typer.Option("--json", help="A JSON array instead of a table.")]
 Options = Annotated[
     list[str] | None, typer.Option("--option", "-o", metavar="KEY=VALUE", help="A provider's option. Repeatable.")
 ]
-ConfigFile = Annotated[str | None, typer.Option(metavar="FILE", help="TOML file of providers.")]
+ConfigFile = Annotated[str | None, typer.Option(metavar="FILE", help="TOML file of providers, in place of your own.")]
 
 
 def providers(
-    provider: Annotated[str | None, typer.Argument(help="Show the options of this one.")] = None, as_json: Json = False
+    provider: Annotated[str | None, typer.Argument(help="Show the options of this one.")] = None,
+    as_json: Json = False,
+    config: ConfigFile = None,
 ) -> None:
-    """Show the installed providers, and what is wrong with one; or the options of one."""
+    """Show the providers, installed and configured, and what is wrong with one; or the options of one."""
     with ending() as end:
+        found = read_config(config)
         if provider is None:
-            heads, rows = ("provider", "distribution", "version", ""), [_provider_row(name) for name in installed()]
-            if not rows and not as_json:
-                raise CommandFailed(f"no provider is installed; get one with: {' or '.join(KNOWN.values())}")
+            end.code = run_loop(partial(_providers, found, as_json))
         else:
-            heads, rows = ("option", "values", "default", ""), _option_rows(provider)
-            if not rows and not as_json:
-                raise CommandFailed(f"{provider} has no options")
-        text = _json(rows) if as_json else _table(heads, (tuple(map(_cell, row.values())) for row in rows))
-        end.code = run_loop(partial(_write, text))
+            end.code = run_loop(partial(write, _options(found, provider, as_json)))
     raise typer.Exit(end.code)
+
+
+async def _providers(config: Config | None, as_json: bool) -> int:
+    instances = named(config)
+    if not instances and not as_json:
+        raise CommandFailed(f"no provider is installed; get one with: {' or '.join(KNOWN.values())}")
+
+    def make(name: str) -> Provider | None:
+        if config is not None and name in config.providers:
+            return config.provider(name)
+        provider_type(name)  # not made: one that is configured nowhere may need options
+        return None
+
+    findings, left = await look_at("providers", [one.name for one in instances], make, ())
+    rows: list[dict[str, Any]] = [
+        {
+            "name": one.name,
+            "type": one.kind,
+            "distribution": one.distribution,
+            "version": one.version,
+            "file": one.file,
+            "problem": finding.problem or None,
+        }
+        for one, finding in zip(instances, findings, strict=True)
+    ]
+    heads = ("provider", "type", "distribution", "version", "configured in", "")
+    return end_now(await write(as_text(rows) if as_json else table(heads, (tuple(row.values()) for row in rows))), left)
+
+
+def _options(config: Config | None, name: str, as_json: bool) -> str:
+    with aside():
+        rows = _option_rows(config.kind(name) if config is not None and name in config.providers else name)
+    if not rows and not as_json:
+        raise CommandFailed(f"{name} has no options")
+    heads = ("option", "values", "default", "")
+    return as_text(rows) if as_json else table(heads, (tuple(map(_cell, row.values())) for row in rows))
 
 
 def _cell(value: object) -> object:
@@ -53,13 +85,13 @@ def _cell(value: object) -> object:
     return json.dumps(value) if isinstance(value, (bool, list)) else value
 
 
-def _option_rows(name: str) -> list[dict[str, Any]]:
+def _option_rows(kind: str) -> list[dict[str, Any]]:
     """What `-o` takes, out of the model of the provider's options.
 
     Raises:
         RegistryError: as `provider_type`.
     """
-    model = provider_type(name).options_type
+    model = provider_type(kind).options_type
     properties: dict[str, dict[str, Any]] = {} if model is None else model.model_json_schema()["properties"]
     return [
         {
@@ -84,21 +116,6 @@ def _values(schema: dict[str, Any]) -> str:
     return {"string": "text", "boolean": "true|false", "null": "none", "password": "text"}.get(kind, kind)
 
 
-def _provider_row(name: str) -> dict[str, Any]:
-    points = installed()[name]
-    dist = points[0].dist
-    row: dict[str, Any] = {
-        "name": name,
-        "distribution": dist.name if dist else None,
-        "version": dist.version if dist else None,
-    }
-    try:
-        provider_type(name)
-    except RegistryError as exc:
-        return {**row, "problem": str(exc)}
-    return {**row, "problem": None}
-
-
 class _ListByDefault(TyperGroup):
     """`models`, `models local` and `models --json` mean `models list …`."""
 
@@ -120,40 +137,54 @@ def list_models(
     """Show the models that --model takes; the word `list` can be left out."""
     with ending() as end:
         options = read_options(option or ())
-        if provider is None and (options or config):
-            raise UsageProblem("-o and --config are for one provider: subagents models PROVIDER …")
-        if provider is not None:
-            chosen = [find_provider(provider, config, options)]
-        else:
-            chosen = [found for name in installed() if (found := _usable(name)) is not None]
-        end.code = run_loop(partial(_list, chosen, as_json))
+        if provider is None and options:
+            raise UsageProblem("-o is for one provider: subagents models PROVIDER …")
+        end.code = run_loop(partial(_list, read_config(config), provider, options, as_json))
     raise typer.Exit(end.code)
 
 
-def _usable(name: str) -> Provider | None:
-    """The provider with its defaults; None where it needs options or cannot be loaded: `providers` says why."""
-    try:
-        return find_provider(name, None, {})
-    except SubagentError:
-        return None
+async def _list(config: Config | None, one: str | None, options: dict[str, Any], as_json: bool) -> int:
+    wrong: list[SubagentError] = []
 
+    def make(name: str) -> Provider:
+        try:
+            return find_provider(name, config, options)
+        except SubagentError as exc:
+            wrong.append(exc)
+            raise
 
-async def _list(chosen: Sequence[Provider], as_json: bool) -> int:
-    rows: list[dict[str, Any]] = []
-    for provider in chosen:
-        view = Screen(f"models of {provider.name}")
-        found = await interruptible(view, provider.models)
-        rows += [{"provider": provider.name, **model.to_dict()} for model in found]
+    chosen = [instance.name for instance in named(config)] if one is None else [one]
+    findings, left = await look_at("models", chosen, make, ("models",))
+    if one is not None and wrong:
+        raise wrong[0]  # what was typed is wrong: that is another exit code than a list that did not come
+    rows = [{"provider": f.name, **model.to_dict()} for f in findings for model in f.models or ()]
+    silent = [f.name for f in findings if f.models == ()]
     if as_json:
-        return await _write(_json(rows))
-    if rows:
+        await write(as_text(rows))
+    elif rows:
         heads = ("provider", "model", "", "context", "size", "here", "licence")
-        return await _write(_table(heads, (_model_cells(row) for row in rows)))
-    stderr_console().print(f"no list of models from {', '.join(p.name for p in chosen) or 'any provider'}", style="dim")
-    return 0
+        await write(table(heads, (_model_cells(row) for row in rows)))
+    if not as_json and (silent or not chosen):
+        words = f"no list of models from {', '.join(silent) or 'any provider'}"
+        stderr_console().print(words, style="dim", soft_wrap=True)
+    for finding in findings:
+        if problem := finding.problem or finding.models_problem:
+            say_error(f"models of {finding.name}: {problem}")
+    return end_now(1 if one is not None and findings[0].models is None else 0, left)
 
 
-def _model_cells(row: dict[str, Any]) -> tuple[object, ...]:
+def amount_of_models(finding: Finding) -> str | None:
+    """`3, 1 here`; None where nobody said it."""
+    if finding.models is None:
+        return None
+    if not finding.models:
+        return "no list"
+    here = sum(model.present is True for model in finding.models)
+    asked = any(model.present is not None for model in finding.models)
+    return f"{len(finding.models)}, {here} here" if asked else str(len(finding.models))
+
+
+def _model_cells(row: dict[str, Any]) -> Sequence[object]:
     name = f"{row['name']} (default)" if row["default"] else row["name"]
     size = None if row["size"] is None else decimal(row["size"])
     here = None if row["present"] is None else "yes" if row["present"] else "no"
@@ -169,7 +200,7 @@ def pull(
 ) -> None:
     """Bring a model here, so that no run has to; print where it is."""
     with ending() as end:
-        found = find_provider(provider, config, read_options(option or ()))
+        found = find_provider(provider, read_config(config), read_options(option or ()))
         end.code = run_loop(partial(_pull, found, name))
     raise typer.Exit(end.code)
 
@@ -182,22 +213,4 @@ async def _pull(provider: Provider, name: str) -> int:
         raise
     except Exception as exc:  # the provider's own errors, which are for people: it says what to do
         raise CommandFailed(str(exc)) from exc
-    return await _write(f"{path}\n")
-
-
-async def _write(text: str) -> int:
-    await interruptible(View(), partial(write_stdout, text))
-    return 0
-
-
-def _json(rows: Sequence[object]) -> str:
-    return json.dumps(rows, indent=2 if sys.stdout.isatty() else None) + "\n"
-
-
-def _table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for head in heads:
-        table.add_column(head, overflow="fold")
-    for row in rows:
-        table.add_row(*(Text("" if cell is None else visible(str(cell))) for cell in row))
-    return "".join(f"{line.rstrip()}\n" for line in rendered(table).splitlines())
+    return await write(f"{path}\n")

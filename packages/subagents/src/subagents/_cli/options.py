@@ -65,17 +65,27 @@ def read_options(pairs: Sequence[str]) -> dict[str, Any]:
     return options
 
 
-def find_provider(name: str, config: str | None, options: Mapping[str, Any]) -> Provider:
-    """The provider of that name, from the configuration file where one is given.
+def read_config(file: str | None) -> Config | None:
+    """The configuration that `--config` names, else the person's own; None where there is none.
+
+    Raises:
+        ConfigError: it cannot be read, or is none.
+    """
+    return Config(file) if file is not None else Config.find()
+
+
+def find_provider(name: str, config: Config | None, options: Mapping[str, Any]) -> Provider:
+    """The provider of that name, from the configuration where it has one.
 
     Raises:
         RegistryError, ConfigError: as `subagents.create`; a name that is nearly right is suggested.
     """
-    file = Config(config) if config is not None else None
     try:
-        return create(name, options=options) if file is None else file.provider(name, **options)
+        return create(name, options=options) if config is None else config.provider(name, **options)
     except UnknownProvider as exc:
-        names = [*installed(), *(file.providers if file else ())]
+        if config is not None and name in config.providers:
+            raise  # it is the type that nobody offers
+        names = [*installed(), *(config.providers if config else ())]
         near = get_close_matches(name, names, n=1)
         hint = f"; did you mean {near[0]}?" if near else "; `subagents providers` shows what there is"
         raise UnknownProvider(f"{exc}{hint}") from None

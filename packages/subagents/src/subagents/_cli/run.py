@@ -15,7 +15,7 @@ from subagents._cli.ending import UsageProblem, ending
 from subagents._cli.follow import follow
 from subagents._cli.jsonl import JsonLines
 from subagents._cli.loop import run_loop
-from subagents._cli.options import find_provider, read_options, read_prompt, read_schema
+from subagents._cli.options import find_provider, read_config, read_options, read_prompt, read_schema
 from subagents._cli.screen import Screen
 
 EXAMPLES: Final = """\b
@@ -85,7 +85,7 @@ def run(
             raise UsageProblem(
                 "--permission ask needs a terminal to ask on: use allow or reject, or --file for the task"
             )
-        found = find_provider(provider, config, options)
+        found = find_provider(provider, read_config(config), options)
         if max_depth is not None:
             found.max_depth = max_depth
         work = Task(

@@ -104,7 +104,11 @@ class Screen(View):
             self._live.refresh()
 
     def stopping(self, why: str) -> None:
-        self._status = f"stopping: {why}"
+        self.doing(f"stopping: {why}")
+
+    def doing(self, words: str) -> None:
+        """What the last row says, beside the title and the time."""
+        self._status = visible(words)
 
     async def event(self, event: Event) -> None:
         self.show(event)

@@ -9,7 +9,8 @@ import logging
 import os
 import select
 import sys
-from contextlib import suppress
+from collections.abc import Generator
+from contextlib import contextmanager, redirect_stdout, suppress
 from io import TextIOWrapper
 from typing import IO, Final, TextIO, cast
 
@@ -50,6 +51,23 @@ def prepare_streams() -> None:
             setattr(sys, name, open(fd, "w" if fd else "r", encoding="utf-8", closefd=False))  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
         cast("TextIOWrapper", stream).reconfigure(errors="backslashreplace")
+
+
+@contextmanager
+def aside() -> Generator[None]:
+    """Inside, whatever writes to standard output writes to standard error: the code of a provider, and its children.
+
+    By the descriptor as well: a C library prints past Python.
+    """
+    sys.stdout.flush()
+    kept = os.dup(1)
+    try:
+        os.dup2(2, 1)
+        with redirect_stdout(sys.stderr):
+            yield
+    finally:
+        os.dup2(kept, 1)
+        os.close(kept)
 
 
 async def write_stdout(text: str) -> None:

@@ -1,0 +1,322 @@
+"""`subagents doctor`: whatever is broken, it says so in a line, and what to do next."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cli_kit import BOUND, Done, command, environment, lifeline, plain, started, terminal
+
+Call = Callable[..., Done]
+
+# The command, for the entry points of another group: what is installed here has no say in these tests.
+PATIENTS = """
+import sys, subagents._doctor, subagents._registry
+subagents._registry.GROUP, subagents._doctor.LIMIT, subagents._doctor._GRACE = "patients", {limit}, 0.3
+from subagents._cli import main
+sys.exit(main())
+"""
+
+MODULE = """
+import os, sys, time
+import anyio
+import subagents
+from subagent_process import child_env, open_process
+from subagents import Model, Probe
+
+print("printed by an import")
+os.write(1, b"written by an import\\n")
+
+class Patient(subagents.Provider):
+    def __init__(self, name): self.name = name
+    async def drive(self, task, link): ...
+
+class Ready(Patient):
+    async def _probe(self):
+        print("printed by a probe")
+        return Probe(True, "7.1", "/opt/engine", True, "all is well")
+    async def models(self): return [Model("big", present=False), Model("small", present=True, default=True)]
+
+class Missing(Patient):
+    async def _probe(self): return Probe(False, detail="the engine is not here", fix="install \\x1b[31mit")
+
+class Raising(Patient):
+    async def _probe(self): raise ValueError("Authorization: Bearer kQ7canary5511x")
+    async def models(self): raise SystemExit(4)
+
+class Exiting(Patient):
+    async def _probe(self): sys.exit(3)
+    async def models(self): return [1, 2]
+
+class Rubbish(Patient):
+    async def _probe(self): return "fine"
+    async def models(self): return None
+
+class NotMade(Patient):
+    def __init__(self, name): sys.exit("no constructor today")
+
+class Hanging(Patient):
+    async def _probe(self): await anyio.sleep_forever()
+    async def models(self): await anyio.sleep_forever()
+
+class Deaf(Patient):
+    async def _probe(self):
+        while True:
+            try:
+                await anyio.sleep_forever()
+            except BaseException:
+                pass
+    models = _probe
+
+class Blocking(Patient):
+    async def _probe(self): time.sleep(3600)
+
+class Slow(Patient):
+    async def models(self): await anyio.sleep_forever()
+
+class Child(Patient):
+    async def _probe(self):
+        hold = "import socket, sys; s = socket.create_connection(('127.0.0.1', int(sys.argv[1]))); s.recv(1)"
+        async with await open_process([sys.executable, "-c", hold, os.environ["LIFELINE"]], env=child_env()):
+            await anyio.sleep_forever()
+"""
+
+
+@pytest.fixture
+def acme(tmp_path: Path) -> Callable[..., Path]:
+    """Makes a distribution with these patients; its folder."""
+
+    def make(*points: str) -> Path:
+        info = tmp_path / "acme-1.5.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text("Metadata-Version: 2.1\nName: acme\nVersion: 1.5\n")
+        lines = [point if ":" in point else point.replace("=", "=acme_patients:") for point in points]
+        (info / "entry_points.txt").write_text("[patients]\n" + "\n".join(lines))
+        (tmp_path / "acme_patients.py").write_text(MODULE)
+        (tmp_path / "acme_stuck.py").write_text("import time\ntime.sleep(3600)\n")
+        return tmp_path
+
+    return make
+
+
+@pytest.fixture
+def doctor(acme: Callable[..., Path]) -> Callable[..., dict[str, Any]]:
+    """How to start the command for these patients: `command(..., **doctor("ready=Ready"))`."""
+
+    def patients(*points: str, limit: float = 2.0) -> dict[str, Any]:
+        before = (sys.executable, "-c", PATIENTS.format(limit=limit))
+        return {"before": before, "PYTHONPATH": str(acme(*points)), "SUBAGENTS_CONFIG": os.devnull}
+
+    return patients
+
+
+@pytest.fixture
+def here(acme: Callable[..., Path], call: Call, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Call]:
+    """The same inside this process, for patients that leave nothing behind."""
+
+    def patients(*points: str) -> Call:
+        monkeypatch.setattr("sys.path", [str(acme(*points)), *sys.path])
+        monkeypatch.setattr("subagents._registry.GROUP", "patients")
+        monkeypatch.delitem(sys.modules, "acme_patients", raising=False)
+        monkeypatch.setenv("SUBAGENTS_CONFIG", os.devnull)
+        return call
+
+    return patients
+
+
+Doctor = Callable[..., dict[str, Any]]
+Here = Callable[..., Call]
+
+
+def providers(done: Done) -> dict[str, dict[str, Any]]:
+    assert "Traceback" not in done.err
+    return {row["name"]: row for row in json.loads(done.out)["providers"]}
+
+
+def test_what_is_ready_and_what_is_missing_is_said_with_what_to_do_next(here: Here) -> None:
+    done = here("ready=Ready", "missing=Missing", "raising=Raising")("doctor")
+    lines = [" ".join(line.split()) for line in done.out.splitlines()]
+    assert done.code == 0
+    assert "ready ready 7.1 2, 1 here all is well" in lines
+    at = lines.index("missing not ready no list the engine is not here")
+    assert lines[at + 1] == r"to do: install \x1b[31mit"
+    at = lines.index("raising not ready ValueError: Authorization: Bearer [redacted]")
+    assert lines[at + 1] == "its models could not be listed: SystemExit: 4"
+    assert lines[-1] == "1 of 3 can be used: ready"
+    assert done.err.splitlines().count("printed by an import") == 1  # and nothing of it among the tables
+
+
+def test_it_says_what_the_machine_offers(here: Here) -> None:
+    done = here("ready=Ready")("doctor", "--json")
+    machine = {fact["name"]: fact for fact in json.loads(done.out)["machine"]}
+    assert list(machine) == ["python", "processes", "cache", "temporary files", "git", "configuration"]
+    assert ".".join(map(str, sys.version_info[:3])) in machine["python"]["detail"]
+    if sys.platform == "linux":
+        assert machine["processes"]["detail"] == "a child's whole tree ends with it, also when this program is killed"
+    assert machine["git"]["detail"].endswith("/git")
+
+
+def test_no_provider_can_hide_another_whatever_it_does(doctor: Doctor) -> None:
+    words = ("Ready", "Exiting", "Rubbish", "NotMade", "Hanging", "Deaf", "Blocking", "Slow")
+    points = [f"{word.lower()}={word}" for word in words]
+    done = command("doctor", "--json", **doctor(*points, "stuck=acme_stuck:X", "gone=acme_gone:X"))
+    assert done.code == 0
+    found = providers(done)
+    late = "no answer within 2 s"
+    assert found["ready"] == {
+        "name": "ready",
+        "type": "ready",
+        "distribution": "acme",
+        "version": "1.5",
+        "file": None,
+        "state": "ready",
+        "problem": "",
+        "probe": {
+            "available": True,
+            "version": "7.1",
+            "path": "/opt/engine",
+            "signed_in": True,
+            "detail": "all is well",
+            "fix": "",
+        },
+        "models": found["ready"]["models"],
+        "models_problem": "",
+    }
+    assert [model["name"] for model in found["ready"]["models"]] == ["big", "small"]
+    assert found["exiting"]["probe"]["detail"] == "SystemExit: 3"
+    assert found["exiting"]["models_problem"] == "TypeError: its list of models holds what is no Model"
+    assert found["rubbish"]["problem"] == "its probe returned a str, which is no Probe"
+    assert "object is not iterable" in found["rubbish"]["models_problem"]
+    assert "cannot be made: SystemExit: no constructor today" in found["notmade"]["problem"]
+    assert found["hanging"]["probe"]["detail"] == found["hanging"]["models_problem"] == late
+    assert found["deaf"]["probe"]["detail"] == found["deaf"]["models_problem"] == late
+    assert found["blocking"]["probe"]["detail"] == late
+    assert (found["slow"]["state"], found["slow"]["models_problem"]) == ("ready", late)
+    assert found["stuck"]["problem"] == "it could not be loaded within 2 s"
+    assert "No module named 'acme_gone'" in found["gone"]["problem"]
+
+
+def test_none_that_can_be_used_is_exit_code_1(here: Here) -> None:
+    done = here("missing=Missing", "gone=acme_gone:X")("doctor")
+    assert done.code == 1
+    assert done.out.splitlines()[-1] == "None of 2 can be used."
+    assert "to do: see that it is whole, or: pip uninstall acme" in done.out
+
+
+def test_a_configured_provider_is_asked_as_it_is_configured(here: Here, tmp_path: Path) -> None:
+    config = tmp_path / "agents.toml"
+    config.write_text('[providers.mine]\ntype = "ready"\n[providers.wrong]\ntype = "ready"\nspeed = 1\n')
+    done = here("ready=Ready")("doctor", "--json", "--config", str(config))
+    found = providers(done)
+    assert (found["mine"]["state"], found["mine"]["type"], found["mine"]["file"]) == ("ready", "ready", str(config))
+    assert found["wrong"]["problem"].startswith(f"{config}:3: providers.wrong: ready has no options")
+    assert done.code == 0
+
+
+def test_a_broken_configuration_is_told_beside_the_rest(here: Here, tmp_path: Path) -> None:
+    config = tmp_path / "agents.toml"
+    config.write_text("[providers.a]\nb = \n")
+    subagents = here("ready=Ready")
+    done = subagents("doctor", "--config", str(config))
+    lines = [" ".join(line.split()) for line in done.out.splitlines()]
+    assert f"configuration missing {config}:2: no TOML: Invalid value" in lines
+    assert "to do: correct the file: nothing runs before that" in lines
+    assert lines[-1] == "1 of 1 can be used: ready"
+    assert done.code == 1
+    assert subagents("doctor", "--config", str(tmp_path / "none.toml")).code == 1
+
+
+def test_a_machine_with_nothing_gets_an_answer(doctor: Doctor, tmp_path: Path) -> None:
+    """No provider, no git, no home, no place for a cache, no terminal, and no network where that can be had."""
+    how = doctor()
+    offline = ("unshare", "-n") if os.geteuid() == 0 and shutil.which("unshare") else ()
+    if not offline or command(before=(*offline, "true")).code != 0:
+        offline = ()
+    words: tuple[str, ...] = (*offline, *how.pop("before"))
+    before = tuple(shutil.which(word) or word for word in words)
+    how |= {"SUBAGENTS_CONFIG": None, "HOME": None, "SUBAGENTS_CACHE": "/dev/null/cache", "PATH": "/nowhere"}
+    done = command("doctor", before=before, **how)
+    lines = [" ".join(line.split()) for line in done.out.splitlines()]
+    assert done.code == 1
+    assert "cache missing /dev/null/cache cannot be made: /dev/null is no folder" in lines
+    assert any(line.startswith("git missing not on PATH: ") for line in lines)
+    assert "to do: install git" in lines
+    assert lines[-1].startswith("No provider is installed; get one with: pip install 'subagent-claude-code[sdk]' or ")
+    assert done.err == ""
+
+
+def test_the_providers_of_this_house_answer_on_a_machine_with_nothing() -> None:
+    nothing = {"HOME": None, "PATH": "/nowhere", "SUBAGENTS_CACHE": "/dev/null/x", "SUBAGENTS_CONFIG": os.devnull}
+    done = command("doctor", "--json", **nothing)
+    assert done.code in (0, 1)
+    found = providers(done)
+    for name in ("claude-code", "codex", "local"):
+        assert found[name]["state"] in ("ready", "not ready"), found[name]
+
+
+def test_it_needs_no_reader_and_no_standard_output(doctor: Doctor) -> None:
+    how = doctor("ready=Ready")
+    program: tuple[str, ...] = how["before"]
+    closed = command("doctor", **(how | {"before": ("sh", "-c", 'exec "$@" >&-', "sh", *program)}))
+    assert (closed.code, closed.out) == (0, "")
+    env = environment(**{name: value for name, value in how.items() if name != "before"})
+    with started("doctor", before=how["before"], env=env) as process:
+        assert process.stdout is not None
+        process.stdout.close()
+        process.stdout = None
+        assert process.wait(BOUND) == 141
+
+
+def test_a_terminal_is_told_what_it_waits_for(doctor: Doctor) -> None:
+    how = doctor("ready=Ready", "slow=Slow", limit=2.5)
+    env = environment(**{name: value for name, value in how.items() if name != "before"})
+    with terminal("doctor", before=how["before"], env=env) as shown:
+        shown.wait_for("doctor · waiting for slow", "within 2.5 s")
+        assert shown.end() == 0
+        assert shown.restored()
+        assert "printed by an import" in plain(shown.text)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_ends_it_and_what_a_probe_has_started(doctor: Doctor, number: int) -> None:
+    how = doctor("child=Child", "blocking=Blocking", "stuck=acme_stuck:X", limit=60)
+    env = {name: value for name, value in how.items() if name != "before"}
+    with lifeline() as line, started("doctor", before=how["before"], env=environment(LIFELINE=line.port, **env)) as it:
+        line.born()
+        it.send_signal(number)
+        out, err = it.communicate(timeout=BOUND)
+        assert line.died()
+        assert (it.returncode, out) == (130, b"")
+        assert b"Traceback" not in err
+
+
+def test_the_list_of_models_is_not_held_up_by_one_provider(doctor: Doctor) -> None:
+    done = command("models", **doctor("ready=Ready", "hanging=Hanging", "missing=Missing", "stuck=acme_stuck:X"))
+    assert done.code == 0
+    assert [line.split()[:2] for line in done.out.splitlines()[1:]] == [["ready", "big"], ["ready", "small"]]
+    assert "no list of models from missing\n" in done.err
+    assert "error: models of hanging: no answer within 2 s\n" in done.err
+    assert "error: models of stuck: it could not be loaded within 2 s\n" in done.err
+
+
+def test_the_models_of_one_that_cannot_list_them_are_exit_code_1(here: Here) -> None:
+    done = here("raising=Raising")("models", "raising")
+    assert (done.code, done.out) == (1, "")
+    assert "error: models of raising: SystemExit: 4\n" in done.err
+
+
+def test_the_list_of_providers_is_not_held_up_by_one_that_hangs(doctor: Doctor) -> None:
+    done = command("providers", "--json", **doctor("ready=Ready", "stuck=acme_stuck:X"))
+    problems = {row["name"]: row["problem"] for row in json.loads(done.out)}
+    assert problems == {"ready": None, "stuck": "it could not be loaded within 2 s"}
+
+
+def test_its_exit_codes_are_in_its_help(call: Call) -> None:
+    assert "0 at least one provider can be used" in call("doctor", "--help").out
