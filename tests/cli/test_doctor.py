@@ -239,10 +239,11 @@ def test_a_machine_with_nothing_gets_an_answer(doctor: Doctor, tmp_path: Path) -
     offline = ("unshare", "-n") if os.geteuid() == 0 and shutil.which("unshare") else ()
     if not offline or command(before=(*offline, "true")).code != 0:
         offline = ()
-    words: tuple[str, ...] = (*offline, *how.pop("before"))
+    words: tuple[str, ...] = (*offline, *how["before"])
     before = tuple(shutil.which(word) or word for word in words)
-    how |= {"SUBAGENTS_CONFIG": None, "HOME": None, "SUBAGENTS_CACHE": "/dev/null/cache", "PATH": "/nowhere"}
-    done = command("doctor", before=before, **how)
+    how.update(SUBAGENTS_CONFIG=None, HOME=None, SUBAGENTS_CACHE="/dev/null/cache", PATH="/nowhere")
+    how["before"] = before
+    done = command("doctor", **how)
     lines = [" ".join(line.split()) for line in done.out.splitlines()]
     assert done.code == 1
     assert "cache missing /dev/null/cache cannot be made: /dev/null is no folder" in lines
@@ -253,7 +254,7 @@ def test_a_machine_with_nothing_gets_an_answer(doctor: Doctor, tmp_path: Path) -
 
 
 def test_the_providers_of_this_house_answer_on_a_machine_with_nothing() -> None:
-    nothing = {"HOME": None, "PATH": "/nowhere", "SUBAGENTS_CACHE": "/dev/null/x", "SUBAGENTS_CONFIG": os.devnull}
+    nothing: dict[str, Any] = {"HOME": None, "PATH": "/nowhere", "SUBAGENTS_CACHE": "/dev/null/x"}
     done = command("doctor", "--json", **nothing)
     assert done.code in (0, 1)
     found = providers(done)
@@ -264,10 +265,11 @@ def test_the_providers_of_this_house_answer_on_a_machine_with_nothing() -> None:
 def test_it_needs_no_reader_and_no_standard_output(doctor: Doctor) -> None:
     how = doctor("ready=Ready")
     program: tuple[str, ...] = how["before"]
-    closed = command("doctor", **(how | {"before": ("sh", "-c", 'exec "$@" >&-', "sh", *program)}))
+    how["before"] = ("sh", "-c", 'exec "$@" >&-', "sh", *program)
+    closed = command("doctor", **how)
     assert (closed.code, closed.out) == (0, "")
     env = environment(**{name: value for name, value in how.items() if name != "before"})
-    with started("doctor", before=how["before"], env=env) as process:
+    with started("doctor", before=program, env=env) as process:
         assert process.stdout is not None
         process.stdout.close()
         process.stdout = None

@@ -85,6 +85,8 @@ async def test_a_machine_that_is_broken_in_every_way_is_told_a_fact_at_a_time(
     def broken() -> str:
         raise FileNotFoundError(2, "No usable temporary directory found")
 
+    with anyio.fail_after(60):
+        await look_at_machine()  # the supervisor of children is started by the Python that is there, and stays
     bare = tmp_path_factory.mktemp("bare")
     (bare / "git").write_text("#!/bin/sh\necho this is no git\n")
     (bare / "git").chmod(0o755)
