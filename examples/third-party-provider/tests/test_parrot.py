@@ -38,3 +38,13 @@ def test_a_probe_says_what_to_do() -> None:
     missing = anyio.run(Parrot(executable=Path("/nowhere/python")).probe)
     assert (missing.available, missing.fix) == (False, "give a Python as the option executable")
     assert anyio.run(Parrot().probe).version == "1.0"
+
+
+def test_a_parrot_that_falls_silent_is_an_error_with_its_last_words(tmp_path: Path) -> None:
+    sick = tmp_path / "python"
+    sick.write_text("#!/bin/sh\nread task\necho '{\"type\": \"hello\"}'\necho 'no voice' >&2\nexit 3\n")
+    sick.chmod(0o755)
+    failure = subagents.run_sync(Parrot(executable=sick), "hi").failure
+    assert failure is not None
+    assert (failure.kind, failure.exit_code) == ("exit", 3)
+    assert failure.message == "the parrot fell silent with exit code 3. no voice"

@@ -32,14 +32,16 @@ class Parrot(Provider):
     async def drive(self, task: Task, link: Link) -> None:
         """Do one task. Whatever happens, leaving `open_process` ends the child and all that it started."""
         argv = [self.options.executable, "-I", "-S", ENGINE]
-        async with await open_process(argv, env=child_env(), cwd=task.cwd) as child, anyio.create_task_group() as tasks:
+        async with await open_process(argv, env=child_env(), cwd=task.cwd) as child:
             said = StderrTail(child.stderr)
-            tasks.start_soon(said.run)  # a child whose standard error nobody reads stands still one day
-            if not await self._follow(child, task, link):
-                code = await child.wait()
-                why = f"the parrot fell silent with exit code {code}. {said.text()}".strip()
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(said.run)  # a child whose standard error nobody reads stands still one day
+                answered = await self._follow(child, task, link)
+                code = None if answered else await child.wait()
+                tasks.cancel_scope.deadline = anyio.current_time() + (0 if answered else 1)  # for its last words
+            if not answered:
+                why = f"the parrot fell silent with exit code {code}. {said.text}".strip()
                 link.finish(Result.error(Failure("exit", "run", why, exit_code=code)))
-            tasks.cancel_scope.cancel()
         if child.report is not None:
             link.report(child.report)
 
