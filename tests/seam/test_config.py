@@ -121,9 +121,9 @@ speed = 1
         (
             "a",
             [
+                ":5: providers.a.retires: there is no such option; did you mean retries?",
                 ":6: providers.a.retries: input should be a valid integer, unable to parse string as an integer",
                 ":9: providers.a.roots[1]: input should be a valid integer, unable to parse string as an integer",
-                ":5: providers.a.retires: there is no such option; did you mean retries?",
                 ":11: providers.a.providers: there is no such option",
                 "(options of good: retries, key, pin, roots)",
             ],

@@ -33,11 +33,13 @@ class Parrot(Provider):
         """Do one task. Whatever happens, leaving `open_process` ends the child and all that it started."""
         argv = [self.options.executable, "-I", "-S", ENGINE]
         async with await open_process(argv, env=child_env(), cwd=task.cwd) as child:
-            said = StderrTail(child.stderr)
+            said, answered = StderrTail(child.stderr), False
+            code: int | None = None
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(said.run)  # a child whose standard error nobody reads stands still one day
                 answered = await self._follow(child, task, link)
-                code = None if answered else await child.wait()
+                if not answered:
+                    code = await child.wait()
                 tasks.cancel_scope.deadline = anyio.current_time() + (0 if answered else 1)  # for its last words
             if not answered:
                 why = f"the parrot fell silent with exit code {code}. {said.text}".strip()

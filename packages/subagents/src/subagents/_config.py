@@ -98,6 +98,8 @@ class Config:
             raise self._of(exc, ("providers", name, "type")) from None
         if found.options_type is not None and (faults := option_faults(found.options_type, table)):
             there = f"(options of {kind}: {', '.join(found.options_type.model_fields)})"
+            lines = key_lines(self._text)
+            faults.sort(key=lambda fault: line_of(lines, ("providers", name, *fault.path))[0])
             told = [self._fault(name, fault, options) for fault in faults]
             raise ConfigError("\n".join((*told, there)))
         try:
