@@ -25,7 +25,7 @@ sys.exit(main())
 """
 
 MODULE = """
-import os, sys, time
+import asyncio, os, sys, time
 import anyio
 import subagents
 from subagent_process import child_env, open_process
@@ -78,6 +78,9 @@ class Deaf(Patient):
 class Blocking(Patient):
     async def _probe(self): time.sleep(3600)
 
+class Executor(Patient):
+    async def _probe(self): await asyncio.get_running_loop().run_in_executor(None, time.sleep, 3600)
+
 class Slow(Patient):
     async def models(self): await anyio.sleep_forever()
 
@@ -100,6 +103,7 @@ def acme(tmp_path: Path) -> Callable[..., Path]:
         lines = [point if ":" in point else point.replace("=", "=acme_patients:") for point in points]
         (info / "entry_points.txt").write_text("[patients]\n" + "\n".join(lines))
         (tmp_path / "acme_patients.py").write_text(MODULE)
+        (tmp_path / "acme_pressed.py").write_text("raise KeyboardInterrupt('by nobody')\n")
         (tmp_path / "acme_stuck.py").write_text("import time\ntime.sleep(3600)\n")
         return tmp_path
 
@@ -112,7 +116,8 @@ def doctor(acme: Callable[..., Path]) -> Callable[..., dict[str, Any]]:
 
     def patients(*points: str, limit: float = 2.0) -> dict[str, Any]:
         before = (sys.executable, "-c", PATIENTS.format(limit=limit))
-        return {"before": before, "PYTHONPATH": str(acme(*points)), "SUBAGENTS_CONFIG": os.devnull}
+        path = os.pathsep.join(filter(None, (str(acme(*points)), os.environ.get("PYTHONPATH"))))
+        return {"before": before, "PYTHONPATH": path, "SUBAGENTS_CONFIG": os.devnull}
 
     return patients
 
@@ -164,9 +169,11 @@ def test_it_says_what_the_machine_offers(here: Here) -> None:
 
 
 def test_no_provider_can_hide_another_whatever_it_does(doctor: Doctor) -> None:
-    words = ("Ready", "Exiting", "Rubbish", "NotMade", "Hanging", "Deaf", "Blocking", "Slow")
+    words = ("Ready", "Exiting", "Rubbish", "NotMade", "Hanging", "Deaf", "Blocking", "Executor", "Slow")
     points = [f"{word.lower()}={word}" for word in words]
-    done = command("doctor", "--json", **doctor(*points, "stuck=acme_stuck:X", "gone=acme_gone:X"))
+    done = command(
+        "doctor", "--json", **doctor(*points, *(f"{word}=acme_{word}:X" for word in ("stuck", "gone", "pressed")))
+    )
     assert done.code == 0
     found = providers(done)
     late = "no answer within 2 s"
@@ -197,10 +204,11 @@ def test_no_provider_can_hide_another_whatever_it_does(doctor: Doctor) -> None:
     assert "cannot be made: SystemExit: no constructor today" in found["notmade"]["problem"]
     assert found["hanging"]["probe"]["detail"] == found["hanging"]["models_problem"] == late
     assert found["deaf"]["probe"]["detail"] == found["deaf"]["models_problem"] == late
-    assert found["blocking"]["probe"]["detail"] == late
+    assert found["blocking"]["probe"]["detail"] == found["executor"]["probe"]["detail"] == late
     assert (found["slow"]["state"], found["slow"]["models_problem"]) == ("ready", late)
     assert found["stuck"]["problem"] == "it could not be loaded within 2 s"
     assert "No module named 'acme_gone'" in found["gone"]["problem"]
+    assert found["pressed"]["problem"] == "KeyboardInterrupt: by nobody"
 
 
 def test_none_that_can_be_used_is_exit_code_1(here: Here) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import sys
 import threading
 from collections.abc import Sequence
 
@@ -15,6 +17,12 @@ from subagents._machine import look_at_machine
 from subagents.errors import Unavailable
 
 pytestmark = pytest.mark.anyio
+
+LEAVES = """
+import time, anyio
+from subagents._doctor import examine
+print(anyio.run(lambda: examine(["a"], lambda name: time.sleep(3600), limit=0.1))[1])
+"""
 
 
 class Patient(Scripted):
@@ -60,6 +68,27 @@ async def test_what_does_not_end_is_left_behind_and_said_to_be() -> None:
     release.set()
     assert left
     assert (found.state, found.problem) == ("broken", "it could not be loaded within 0.1 s")
+
+
+async def test_a_program_ends_though_something_was_left_behind() -> None:
+    with anyio.fail_after(30):
+        done = await anyio.run_process([sys.executable, "-c", LEAVES], check=True)
+    assert done.stdout == b"True\n"
+
+
+async def test_an_answer_counts_at_once_whatever_goes_on_behind_it() -> None:
+    release = threading.Event()
+
+    class Busy(Patient):
+        async def _probe(self) -> Probe:
+            asyncio.get_running_loop().run_in_executor(None, release.wait)  # as a name lookup that was given up
+            return Probe(True)
+
+    with anyio.fail_after(30):
+        (found,), left = await examine(["a"], Busy, limit=600)
+    release.set()
+    assert left
+    assert found.state == "ready"
 
 
 async def test_nothing_is_asked_of_what_is_only_to_be_made() -> None:

@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 
@@ -183,7 +184,6 @@ def test_what_was_given_beside_the_file_is_not_told_as_of_the_file(write: Write)
         Config(write("[providers.good]\nretries = 1\n")).provider("good", retries="x")
 
 
-SECRET = "kQ7-canary-5511-secret"  # of no known shape
 LEAKY = """
 from typing import Annotated
 from pydantic import AfterValidator, BaseModel, SecretStr
@@ -194,7 +194,7 @@ def tell(value):
     raise ValueError(f"cannot use {value.get_secret_value()!r}")
 class Options(BaseModel):
     api_key: Annotated[str, AfterValidator(talk)] = ""
-    pin: Annotated[SecretStr, AfterValidator(tell)] | None = None
+    seat: Annotated[SecretStr, AfterValidator(tell)] | None = None
     headers: dict[str, Annotated[str, AfterValidator(talk)]] = {}
 class Leaky(subagents.Provider):
     options_type = Options
@@ -211,28 +211,35 @@ class Careless(subagents.Provider):
 @pytest.mark.parametrize(
     "text",
     [
-        f'[providers.a]\ntype = "leaky"\napi_key = "{SECRET}"',
-        f'[providers.a]\ntype = "leaky"\npin = "{SECRET}"',
-        f'[providers.a]\ntype = "leaky"\nheaders = {{Authorization = "{SECRET}"}}',
-        f'[providers.a]\ntype = "leaky"\napi_keyy = "{SECRET}"',
-        f'[providers.a]\ntype = "leaky"\napi_key = ["{SECRET}"]',
-        f'[providers.a]\ntype = "careless"\ntoken = "{SECRET}"',
-        f'[providers.a]\ntype = ["{SECRET}"]',
-        f'[providers]\na = "{SECRET}"',
-        f'api_key = "{SECRET}"',
-        f'[providers.a]\napi_key = "{SECRET}',
-        f'[providers.a]\napi_key = "{SECRET}"\napi_key = "{SECRET}"',
-        f"[providers.a]\napi_key = {SECRET}",
+        '[providers.a]\ntype = "leaky"\napi_key = "SECRET"',
+        '[providers.a]\ntype = "leaky"\nseat = "SECRET"',
+        '[providers.a]\ntype = "leaky"\nheaders = {Authorization = "SECRET"}',
+        '[providers.a]\ntype = "leaky"\napi_keyy = "SECRET"',
+        '[providers.a]\ntype = "leaky"\napi_key = ["SECRET"]',
+        '[providers.a]\ntype = "careless"\ntoken = "SECRET"',
+        '[providers.a]\ntype = ["SECRET"]',
+        '[providers]\na = "SECRET"',
+        'api_key = "SECRET"',
+        '[providers.a]\napi_key = "SECRET',
+        '[providers.a]\napi_key = "SECRET"\napi_key = "SECRET"',
+        "[providers.a]\napi_key = SECRET",
         '[providers.a]\ntype = "sk-ant-api03-' + "a1B2" * 12 + '"',
     ],
 )
 def test_no_error_shows_a_secret_of_the_file(install: Install, write: Write, text: str) -> None:
     install("acme-leaky", "leaky = acme_leaky:Leaky\ncareless = acme_leaky:Careless", LEAKY)
+    secret = f"canary-{uuid4().hex}"  # a new one each time: what was seen once is known from then on
     with pytest.raises(SubagentError) as caught:
-        Config(write(text)).provider("a")
+        Config(write(text.replace("SECRET", secret))).provider("a")
     assert "canary" not in str(caught.value)
     assert "a1B2a1B2" not in str(caught.value)
     assert caught.value.__cause__ is None
+
+
+def test_a_short_secret_is_not_shown_either(install: Install, write: Write) -> None:
+    install("acme-leaky", "leaky = acme_leaky:Leaky", LEAKY)
+    with pytest.raises(ConfigError, match=r"providers\.a\.seat: value error, cannot use '\[redacted\]'"):
+        Config(write('[providers.a]\ntype = "leaky"\nseat = "q7Zx"')).provider("a")
 
 
 # -- the person's own file -------------------------------------------------------------------------------------------

@@ -46,6 +46,7 @@ ODD: dict[str, tuple[str, dict[KeyPath, int]]] = {
         'd = """"q""""\ne = \'\'\'\'\'\'\nf = ""\ng = \'\\\'\nh = 1',
         {("a",): 1, ("c",): 5, ("d",): 7, ("e",): 8, ("f",): 9, ("g",): 10, ("h",): 11},
     ),
+    "a quote at the end of a string": ('a = \'\'\'x\'\'\'\'\nb = """x"""""\nc = 1', {("b",): 2, ("c",): 3}),
     "a string that ends its line": ('a = """x\\\n   y"""\nb = 1', {("b",): 3}),
     "arrays of tables": (
         "[[a]]\nb = 1\n[[a]]\n[a.c]\nd = 1\n[[a.e]]\n[[a.e]]\nf = 1\n[g]\nh = 1",

@@ -96,7 +96,7 @@ class _Look:
             async with anyio.create_task_group() as tasks:
                 for question in self.questions:
                     tasks.start_soon(asking[question], provider)
-        self.answered()  # before the loop ends: what swallows its cancellation would hold that up
+        self.answered()  # before the loop ends, which waits for a name lookup and what else runs in its threads
 
     async def _probe(self, provider: Provider) -> None:
         found = await provider.probe()

@@ -57,13 +57,15 @@ def option_faults(model: type[BaseModel], given: Mapping[str, Any]) -> list[Faul
 
 
 def _secrets(model: type[BaseModel], given: Mapping[str, Any]) -> set[str]:
-    """The texts that are secret: by the name of the option, or by its type."""
-    return {
-        text
-        for name, value in given.items()
-        for text in _texts(value)
-        if len(text) >= _SHORTEST and (_is_secret(model, name) or removal_reason(name.upper(), text) == "credential")
-    }
+    """The texts that are secret: by the name of the option, or by its type; also where the name is mistyped."""
+    found: set[str] = set()
+    for name, value in given.items():
+        meant = [name] if name in model.model_fields else [name, *get_close_matches(name, model.model_fields, n=1)]
+        for text in _texts(value):
+            named = any(removal_reason(one.upper(), text) == "credential" for one in meant)
+            if len(text) >= _SHORTEST and (named or any(_is_secret(model, one) for one in meant)):
+                found.add(text)
+    return found
 
 
 def _is_secret(model: type[BaseModel], name: str) -> bool:
