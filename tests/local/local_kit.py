@@ -8,7 +8,7 @@ import json
 import threading
 import zipfile
 from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -67,12 +67,16 @@ Script = Reply | Sequence[Reply] | Callable[[Seen], Reply]
 
 
 class Site:
-    """A web server on loopback whose every path follows a script; the last reply of a sequence is repeated."""
+    """A web server on loopback whose every path follows a script; the last reply of a sequence is repeated.
+
+    A path without a script of its own follows that of the path without its query.
+    """
 
     def __init__(self) -> None:
         self.scripts: dict[str, Script] = {}
         self.seen: list[Seen] = []
         self.arrived = threading.Semaphore(0)  # released once for each request
+        self.left = threading.Event()  # a client went before it was answered whole
         self.stop = threading.Event()
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"site": self}))
         self.server.daemon_threads = True
@@ -83,7 +87,7 @@ class Site:
         return [seen for seen in self.seen if seen.path == path]
 
     def reply(self, seen: Seen) -> Reply:
-        script = self.scripts.get(seen.path, Reply(status=404))
+        script = self.scripts.get(seen.path) or self.scripts.get(seen.path.partition("?")[0], Reply(status=404))
         if isinstance(script, Reply):
             return script
         if callable(script):
@@ -102,8 +106,10 @@ class _Handler(BaseHTTPRequestHandler):
         self.site.seen.append(seen)
         reply = self.site.reply(seen)
         self.site.arrived.release()
-        with suppress(OSError):
+        try:
             self._body(self._head(reply), reply)
+        except OSError:
+            self.site.left.set()
 
     do_POST = do_GET  # noqa: N815  # the name is the library's
 
@@ -272,7 +278,7 @@ def room(cache: Path, model: MadeUp) -> Path:
 # -- runs of `Local` around a scripted server ---------------------------------------------------------------------
 
 
-def sse(*chunks: dict[str, object]) -> Reply:
+def sse(*chunks: Mapping[str, object]) -> Reply:
     body = "".join(f"data: {json.dumps(chunk)}\n\n" for chunk in chunks) + "data: [DONE]\n\n"
     return Reply(body.encode(), headers={"Content-Type": "text/event-stream"}, length=False)
 

@@ -49,7 +49,7 @@ BROKEN: dict[str, tuple[str, Reply, str]] = {
     "refused": ("/tokenize", Reply(b'{"error": "no"}', 501), "protocol"),
     "no JSON": ("/tokenize", Reply(b"{"), "protocol"),
     "no list": ("/tokenize", Reply(b'{"tokens": 3}'), "protocol"),
-    "hangs": ("/props", Reply(b"", cut=0, hold=threading.Event()), "timeout"),
+    "hangs": ("/props", Reply(b"{}", cut=0, hold=threading.Event()), "timeout"),
     "cut": ("/v1/models", Reply(b"[1, 2, 3]", cut=3), "network"),
 }
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         DiskFull,
         LocalError,
         PullError,
+        ServerUnusable,
         SourcesFailed,
         UnknownModel,
     )
@@ -40,6 +41,7 @@ __all__ = [
     "LocalOptions",
     "PullError",
     "PullProgress",
+    "ServerUnusable",
     "SourcesFailed",
     "UnknownModel",
     "WheelParts",
@@ -49,7 +51,16 @@ __all__ = [
 
 _HOMES = {
     "_pull": ("PullProgress", "pull"),
-    "errors": ("BadModelFile", "CacheUnusable", "DiskFull", "LocalError", "PullError", "SourcesFailed", "UnknownModel"),
+    "errors": (
+        "BadModelFile",
+        "CacheUnusable",
+        "DiskFull",
+        "LocalError",
+        "PullError",
+        "ServerUnusable",
+        "SourcesFailed",
+        "UnknownModel",
+    ),
     "models": ("HubFile", "LocalModel", "WheelParts", "find_model"),
     "options": ("LocalFields", "LocalOptions"),
     "provider": ("Local",),

@@ -12,7 +12,7 @@ bring something count against the time limit.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import anyio
@@ -22,7 +22,8 @@ import httpx
 from subagent_local._faults import ChatFailed, error_inside, fault, refusal
 from subagent_local._http import IDENTITY, raw_body
 from subagent_local._json import at, count, items, parsed, table
-from subagent_local._sse import EventTooLong, SseDecoder
+from subagent_local._sse import EventTooLong, ServerEvent
+from subagent_local._wire import OPENAI, Wire
 from subagents import Event, NoticeEvent, TextEvent, ThoughtEvent, Usage
 
 _AFTER_FINISH = 2.0  # seconds for the usage that follows the end of an answer; the verdict does not depend on it
@@ -95,28 +96,30 @@ async def ask(
     stall: float,
     accepted: Callable[[], None],
     emit: Callable[[Event], None],
+    wire: Wire = OPENAI,
 ) -> None:
     """Fill `answer` until the server has finished it.
 
     Args:
         client: with the address of the server and the key.
-        body: of `chat_body`.
+        body: of `chat_body`, in the words of the server.
         answer: what came stands there, also when this raises.
         stall: seconds without news after which the server counts as hanging.
         accepted: called at the first event.
         emit: called with each piece.
+        wire: where it is asked, and in which form the answer comes.
 
     Raises:
         ChatFailed: there is no whole answer; `failure` says why.
     """
     try:
         with anyio.fail_after(stall) as clock:
-            stream = client.stream("POST", "/v1/chat/completions", json=body, headers=IDENTITY)
+            stream = client.stream("POST", wire.path, json=body, headers=IDENTITY)
             async with stream as response, raw_body(response) as chunks:
                 if response.status_code != 200:
-                    schema = "response_format" in body
+                    schema = not body.keys().isdisjoint(("response_format", "format"))
                     raise refusal(response.status_code, await _head(chunks), schema=schema)
-                await _Reader(answer, clock, stall, accepted, emit).read(response, chunks)
+                await _Reader(answer, clock, stall, accepted, emit, wire).read(response, chunks)
     except (TimeoutError, httpx.HTTPError, EventTooLong, ChatFailed) as error:
         if answer.finish is not None:
             return
@@ -143,40 +146,50 @@ class _Reader:
         stall: float,
         accepted: Callable[[], None],
         emit: Callable[[Event], None],
+        wire: Wire,
     ) -> None:
         self.answer, self.clock, self.stall = answer, clock, stall
-        self.accepted, self.emit = accepted, emit
+        self.accepted, self.emit, self.wire = accepted, emit, wire
         self.events = 0
         self.processed = 0  # tokens of the prompt
 
     async def read(self, response: httpx.Response, chunks: AsyncIterator[bytes]) -> None:
-        decoder, head = SseDecoder(), bytearray()
+        decoder, head = self.wire.decoder(), bytearray()
         async for chunk in chunks:
             if not self.events:
                 head += chunk[: _ERROR_BYTES - len(head)]
-            for event in decoder.feed(chunk):
-                self.events += 1
-                if event.data.strip() == "[DONE]":
-                    return
-                finished = self.answer.finish is not None
-                if self._event(event.data) and not finished:
-                    patience = self.stall if self.answer.finish is None else min(self.stall, _AFTER_FINISH)
-                    self.clock.deadline = anyio.current_time() + patience
+            if self._take(decoder.feed(chunk)):
+                return
             await anyio.lowlevel.checkpoint()  # one turn for the followers, however much is buffered
+        self._take(decoder.close())
         if not self.events:
             text = head.decode("utf-8", "replace")
             kind = response.headers.get("Content-Type", "no Content-Type")
             raise error_inside(parsed(text)) or fault(
-                "protocol", f"the model server answered with {kind}, not with an event stream"
+                "protocol", f"the model server answered with {kind}, not with {self.wire.says}"
             )
 
-    def _event(self, data: str) -> bool:
+    def _take(self, events: Iterable[ServerEvent]) -> bool:
+        """Take events in; whether the server says that it was the last one."""
+        for event in events:
+            self.events += 1
+            if event.data.strip() == "[DONE]":
+                return True
+            finished = self.answer.finish is not None
+            if self._event(event) and not finished:
+                patience = self.stall if self.answer.finish is None else min(self.stall, _AFTER_FINISH)
+                self.clock.deadline = anyio.current_time() + patience
+        return False
+
+    def _event(self, event: ServerEvent) -> bool:
         """Take one event in; whether it brought news."""
-        chunk = table(parsed(data))
+        chunk = self.wire.piece(parsed(event.data))
         if failed := error_inside(chunk):
             raise failed
+        if event.name == "error":  # of LM Studio, whose error may be any text
+            raise error_inside({"error": event.data}) or fault("protocol", "the model server reported an error")
         if not chunk:
-            raise fault("protocol", f"the model server sent what is no piece of an answer: {data[:200]!r}")
+            raise fault("protocol", f"the model server sent what is no piece of an answer: {event.data[:200]!r}")
         self.accepted()
         news = self._progress(table(chunk.get("prompt_progress")))
         # Nobody asked for a second choice, but one that comes is not this answer.

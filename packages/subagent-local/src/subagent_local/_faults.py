@@ -1,12 +1,13 @@
 """From what a server says or fails to say to a `Failure` of the seam: tables, and one place that reads them.
 
-The words of the servers come from llama.cpp (observed with xllamacpp 2026.10.11549) and from the OpenAI API that it
-follows.
+The words of the servers come from llama.cpp (observed with xllamacpp 2026.10.11549), from the OpenAI API that it
+follows, and, of a prompt that is too long, from Ollama, LM Studio and vLLM (read in their sources and in reports).
 """
 
 from __future__ import annotations
 
 import json
+import re
 
 from subagent_local._json import count, parsed, table
 from subagents import Failure, FailureKind
@@ -29,6 +30,12 @@ _BY_STATUS: dict[int, FailureKind] = {
     503: "overload",
     504: "timeout",
 }
+# Only errors are searched for it, never what a model says.
+_TOO_LONG = re.compile(
+    r"context_length_exceeded|exceeds? the (available )?context|longer than the context length"
+    r"|maximum (context|model) length|context length of only|context size has been exceeded",
+    re.IGNORECASE,
+)
 _RETRYABLE: frozenset[FailureKind] = frozenset({"overload", "timeout", "network"})
 
 
@@ -48,7 +55,14 @@ def fault(kind: FailureKind, message: str, *, status: int | None = None) -> Chat
 
 def refusal(status: int, body: str, *, schema: bool = False) -> ChatFailed:
     """An answer that is not 200. `schema` says that the request held one, which is what a 400 then is about."""
-    error = table(parsed(body)).get("error")
+    if 300 <= status < 400:
+        return fault(
+            "protocol",
+            f"the model server answered HTTP {status}, a redirect, which is not followed: give the address to which it "
+            "leads as url",
+            status=status,
+        )
+    error = _error(table(parsed(body)))
     text = _message(error) if error else body.strip()[:500]
     kind = _kind(error) or _BY_STATUS.get(status, "protocol")
     reason = text or "without a reason"
@@ -59,12 +73,20 @@ def refusal(status: int, body: str, *, schema: bool = False) -> ChatFailed:
 
 def error_inside(value: object) -> ChatFailed | None:
     """The error that an answer of status 200 carries in place of a piece of it, if it does."""
-    error = table(value).get("error")
+    error = _error(table(value))
     if not error:
         return None
     status = count(table(error).get("code"))
     kind = _kind(error) or _BY_STATUS.get(status or 0, "protocol")
     return fault(kind, f"the model server reported an error in place of an answer: {_message(error)}", status=status)
+
+
+def _error(body: dict[str, object]) -> object:
+    """What stands under `error`, or what vLLM puts there itself: ``{"object": "error", "message": …}``."""
+    error = body if body.get("object") == "error" else body.get("error")
+    # Ollama passes the error of its engine on as text: {"error": "{\"error\": {…}}"}.
+    inner = table(parsed(error)).get("error") if isinstance(error, str) else None
+    return inner or error
 
 
 def _message(error: object) -> str:
@@ -75,4 +97,6 @@ def _message(error: object) -> str:
 
 def _kind(error: object) -> FailureKind | None:
     name = table(error).get("type")
-    return _BY_TYPE.get(name) if isinstance(name, str) else None
+    if isinstance(name, str) and name in _BY_TYPE:
+        return _BY_TYPE[name]
+    return "model" if _TOO_LONG.search(f"{table(error).get('code')} {_message(error)}") else None

@@ -45,7 +45,9 @@ def check_files(task: Task, options: LocalOptions) -> None:
             check_paths([*task.write, *task.read])
         elif len(task.read) <= MOST_READ and len(task.write) <= MOST_WRITTEN:
             prompt = compose(task, _read(task, options))
-            if not wrong and (reason := _estimate(prompt, task, options).refusal(options.max_tokens)):
+            # Of a server it is known only when the run begins how much fits.
+            known = options.url is None and not wrong
+            if known and (reason := _estimate(prompt, task, options).refusal(options.max_tokens)):
                 wrong.append(reason)
     except WorkspaceError as error:
         wrong.append(_told(error))

@@ -62,6 +62,10 @@ class SseDecoder:
             raise EventTooLong(f"an event of more than {self._limit} bytes")
         return events
 
+    def close(self) -> list[ServerEvent]:
+        """What the end of the stream completes: nothing."""
+        return []
+
     def _line(self, line: bytes) -> ServerEvent | None:
         if self._first:
             self._first, line = False, line.removeprefix(_BOM)

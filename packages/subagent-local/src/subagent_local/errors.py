@@ -3,13 +3,15 @@
     LocalError (SubagentError)
     ├── UnknownModel        no such name in the table, and no such file either
     ├── BadModelFile        a path that is not a readable GGUF file
+    ├── ServerUnusable      no model server that can be used where the options say that there is one
     └── PullError           a model did not arrive in the cache
         ├── CacheUnusable   the folder of the cache cannot be made, read or written
         ├── DiskFull        there is not enough room for it
         └── SourcesFailed   every source was tried; each is named with its reason
 
-A run never raises these: `Local` folds them into the `Failure` of its `StartError`. They reach callers of `pull` and
-`find_model`. No message holds the credentials of an index: addresses are shown without user, password and query.
+A run never raises these: `Local` folds them into the `Failure` of its `StartError`. They reach callers of `pull`,
+`find_model` and `Local.models`. No message holds the credentials of an index or the key of a server: addresses are
+shown without user, password and query.
 """
 
 from __future__ import annotations
@@ -42,6 +44,10 @@ class BadModelFile(LocalError):
         """Name the file and what is wrong with it."""
         self.path = path
         super().__init__(f"{path} cannot be used as a model: {reason}")
+
+
+class ServerUnusable(LocalError):
+    """Where the options say that there is a model server, none answers, or not in a way that helps."""
 
 
 class PullError(LocalError):

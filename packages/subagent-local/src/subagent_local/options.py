@@ -3,22 +3,69 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TypedDict
+from typing import Annotated, Final, Literal, TypeAlias, TypedDict
+from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, model_validator
 
 from subagent_local.models import DEFAULT_MODEL, MODELS
+from subagents.backend.fields import ApiKey, KeyVariable
+
+DialectName: TypeAlias = Literal["llama.cpp", "ollama", "lm-studio", "vllm", "openai"]
+
+_OURS: Final = ("threads", "ready_timeout")  # of the engine that we own
+_THEIRS: Final = ("dialect", "api_key", "api_key_env")  # of a server
+
+
+def _address(value: str) -> str:
+    """Of a server, without the `/v1` that people paste with it."""
+    if value == "auto":
+        return value
+    try:
+        parts = urlsplit(value)
+        whole = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # its text may quote a piece of a password
+        whole = False
+        parts = urlsplit("")
+    if not whole:
+        raise ValueError("url is auto, or http://… or https://… with a host")
+    if "@" in value or parts.query or parts.fragment:
+        raise ValueError("url holds no user, password, query or fragment: give the key as api_key")
+    return value.rstrip("/").removesuffix("/v1").rstrip("/")
+
+
+ServerUrl: TypeAlias = Annotated[str, AfterValidator(_address)]
 
 
 class LocalOptions(BaseModel):
     """The options of `Local`. Every time is in seconds, as a float."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    # Errors without the input: it may be the key.
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
     model: str | Path = Field(
-        default=DEFAULT_MODEL, description=f"{', '.join(MODELS)}, or a path to a .gguf file of your own"
+        default=DEFAULT_MODEL,
+        description=f"{', '.join(MODELS)}, or a path to a .gguf file of your own; with url a model of that server, by"
+        " default the one that it has loaded",
     )
-    context: int = Field(default=8192, ge=256, description="tokens of the window: prompt and answer together")
+    url: ServerUrl | None = Field(
+        default=None,
+        description="a model server that runs already, instead of the engine of our own: its address, or auto, which"
+        " looks for one on the usual ports of this machine",
+    )
+    dialect: DialectName | None = Field(
+        default=None, description="what kind of server it is; found out when it is not said"
+    )
+    api_key: ApiKey | None = Field(default=None, description="the key that the server wants")
+    api_key_env: KeyVariable | None = Field(
+        default=None, description="the variable of this process that holds that key"
+    )
+    context: int = Field(
+        default=8192,
+        ge=256,
+        description="tokens of the window: prompt and answer together. With url it is what the server says, and this is"
+        " the most of it that is used where it is given",
+    )
     threads: int | None = Field(
         default=None, ge=1, description="CPU threads of the engine; by default as many as it may use"
     )
@@ -50,11 +97,34 @@ class LocalOptions(BaseModel):
             raise ValueError(f"max_tokens ({self.max_tokens}) must be smaller than context ({self.context})")
         return self
 
+    @model_validator(mode="after")
+    def _one_or_the_other(self) -> LocalOptions:
+        foreign = _THEIRS if self.url is None else _OURS
+        if wrong := [name for name in foreign if name in self.model_fields_set and getattr(self, name) is not None]:
+            owner = "a server: give its url too" if self.url is None else "the engine of our own: leave it out, or url"
+            raise ValueError(f"{wrong[0]} is of {owner}")
+        if self.api_key is not None and self.api_key_env is not None:
+            raise ValueError("api_key and api_key_env are two ways to say the same: give one")
+        if self.url == "auto" and (self.api_key or self.api_key_env or self.dialect):
+            raise ValueError(
+                "url=auto takes neither a dialect nor a key, which would go to whoever listens: give an address as url"
+            )
+        return self
+
+    @property
+    def named_model(self) -> str | None:
+        """The model that a server is asked for; None where none was named."""
+        return str(self.model) if "model" in self.model_fields_set else None
+
 
 class LocalFields(TypedDict, total=False):
     """The options as keywords of `Local`, for type checkers; `LocalOptions` says what they mean."""
 
     model: str | Path
+    url: str | None
+    dialect: DialectName | None
+    api_key: str | SecretStr | None
+    api_key_env: str | None
     context: int
     threads: int | None
     max_tokens: int

@@ -1,9 +1,10 @@
 """`Local`: a model on this machine, as a provider of subagents.
 
-A run is: the files of the task, the model's file (pulled when that is allowed), a child with the engine, the prompt
-counted, one streamed answer, the files written where the task asks for that, the end of the child. The child has
-accepted the work when the first event of its answer arrives; everything before that fails as a `StartError`. The
-verdict stands as soon as the server has said why it stopped and the files are written; ending the child comes after it.
+A run is: the files of the task, somebody to ask (`_hosts`), the prompt counted, one streamed answer, the files written
+where the task asks for that. To ask is a child with the engine, for which the model's file is pulled when that is
+allowed, or a server that a person runs. Either has accepted the work when the first event of its answer arrives;
+everything before that fails as a `StartError`. The verdict stands as soon as the server has said why it stopped and the
+files are written. Ending the child comes after it; a server is left by closing the connection, which ends its work too.
 """
 
 from __future__ import annotations
@@ -17,9 +18,8 @@ from pydantic import BaseModel
 
 from subagent_local._cache import Cache
 from subagent_local._change import Progress, carry_out
-from subagent_local._ending import explained, result_of
+from subagent_local._ending import result_of
 from subagent_local._files import check_files, load_files
-from subagent_local._found import find
 from subagent_local._notices import left_out, progress_notice
 from subagent_local._prompt import compose
 from subagent_local._pull import pull
@@ -30,14 +30,17 @@ from subagents import Failure, Link, Model, NoticeEvent, Probe, Provider, StartE
 
 
 class Local(Provider):
-    """A small model in a child process of its own.
+    """A small model in a child process of its own, or a server that a person runs.
 
         Local(model="smollm2-135m", max_tokens=500)
+        Local(url="http://127.0.0.1:11434", model="qwen3:8b")
+        Local(url="auto")
 
-    Capabilities: `model` (a name of the table or a path to a GGUF file), `output_schema` (by constrained output),
-    `instructions`, `read` and `write`. It has no tools. A task with `read` gets an answer about these files; one with
-    `write` is a change: whole files, all of them written or none, nothing else touched. `Result.output` is then what
-    the model has to say, and a line for each file; its diff is the `output` of the `ToolEvent` of kind `edit`.
+    Capabilities: `model` (a name of the table or a path to a GGUF file; with `url` a model of the server),
+    `output_schema` (by constrained output), `instructions`, `read` and `write`. It has no tools. A task with `read`
+    gets an answer about these files; one with `write` is a change: whole files, all of them written or none, nothing
+    else touched. `Result.output` is then what the model has to say, and a line for each file; its diff is the `output`
+    of the `ToolEvent` of kind `edit`.
 
     Attributes:
         options: what it was told.
@@ -74,61 +77,63 @@ class Local(Provider):
         """Ask the model once, and write the files that it was asked for. See the module for what counts when."""
         # Not at the top: httpx costs 60 ms to import, and whoever only lists providers needs none of it.
         from subagent_local._chat import Answer, ask, chat_body
-        from subagent_local._engine import start_engine
-        from subagent_local._faults import ChatFailed
-        from subagent_local._window import measure
+        from subagent_local._faults import ChatFailed, fault
+        from subagent_local._hosts import open_host
 
         options = self.options
         sources = await load_files(task, options)
         prompt = compose(task, sources)
         for news in left_out(prompt):
             link.emit(news)
-        model = await find(task.model or options.model, link.emit, download=options.download)
         answer, accepted = Answer(), False
         emit = Progress(link.emit, len(prompt.expected)) if task.write else link.emit
 
-        def accept() -> None:
-            nonlocal accepted
-            accepted = True
-            link.ready(model=model.name)
+        async with open_host(options, task.model, link) as host:
 
-        link.emit(NoticeEvent(f"loading {model.name}", "loading"))
-        context = min(options.context, model.context or options.context)
-        stall = options.stall_timeout
-        async with start_engine(
-            model.path, link, context=context, threads=options.threads, ready_timeout=options.ready_timeout
-        ) as engine:
+            def accept() -> None:
+                nonlocal accepted
+                accepted = True
+                link.ready(model=host.model)
+
             try:
-                window = await measure(engine.client, prompt.messages, files=prompt.expected, timeout=stall)
-                if (reason := window.refusal(options.max_tokens)) is not None:
+                window = await host.measure(prompt)
+                if (reason := host.refusal(window, options.max_tokens)) is not None:
                     raise StartError(Failure("model", "start", reason))
                 body = chat_body(
                     prompt.messages,
                     schema=prompt.schema,
                     max_tokens=window.room(options.max_tokens),
                     temperature=options.temperature,
-                    repeat_penalty=model.repeat_penalty,
+                    repeat_penalty=host.repeat_penalty,
                 )
-                await ask(engine.client, body, answer, stall=stall, accepted=accept, emit=emit)
+                request, stall = host.request(body, window), options.stall_timeout
+                await ask(host.client, request, answer, stall=stall, accepted=accept, emit=emit, wire=host.wire)
+                if (reason := host.cut(window, answer.usage and answer.usage.input_tokens)) is not None:
+                    raise fault("model", reason)
             except ChatFailed as error:
-                failure = await explained(error.failure, engine)
+                failure = await host.explained(error.failure)
                 if not accepted:
-                    raise StartError(replace(failure, stage="start")) from error
-                link.finish(result_of(answer, model.name, failure))
+                    raise StartError(replace(failure, stage="start")) from None
+                link.finish(result_of(answer, host.model, failure))
                 return
             if answer.usage is not None:
                 link.emit(UsageEvent(answer.usage))
-            result = result_of(answer, model.name, None)
+            result = result_of(answer, host.model, None)
             if task.write:
                 result = await carry_out(result, sources, prompt.boundary, link, folder=cast("str", task.cwd))
             link.finish(result)
 
     async def models(self) -> Sequence[Model]:
-        """The table; `present` says what is in the cache.
+        """The table, and `present` says what is in the cache; with `url` the models of the server.
 
         Raises:
             CacheUnusable: the configured place of the cache means nothing.
+            ServerUnusable: there is no server where `url` says.
         """
+        if self.options.url is not None:
+            from subagent_local._survey import list_models
+
+            return await list_models(self.options)
         cache = Cache()
         return [
             Model(
@@ -153,6 +158,10 @@ class Local(Provider):
         return str(await pull(model, progress=lambda news: tell(progress_notice(news))))
 
     async def _probe(self) -> Probe:
+        if self.options.url is not None:
+            from subagent_local._survey import probe_server
+
+            return await probe_server(self.options)
         from subagent_local._engine import INSTALL, engine_version
 
         installed = engine_version()

@@ -1,0 +1,92 @@
+"""What of a prompt fits into the window of a server, learned as each kind of server allows.
+
+llama.cpp and vLLM count by their own tokenizer. The others have no page that counts: their prompts are estimated, by
+the number of characters, and what the server says afterwards that it has read is compared with that (`Window.cut`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+from typing import Final, TypeAlias
+
+import httpx
+
+from subagent_local._faults import ChatFailed
+from subagent_local._json import at, count, table
+from subagent_local._pages import bounded, fetch
+from subagent_local._prompt import Prompt
+from subagent_local._room import Window, estimate
+from subagent_local._served import Served
+from subagent_local._window import measure
+
+UNKNOWN_WINDOW: Final = 4096
+"""Tokens that a window is taken to have where neither the server nor the options say: what most of them load with."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What the options say of the window.
+
+    Attributes:
+        context: tokens; where they were not given, the usual number.
+        given: they were.
+    """
+
+    context: int
+    given: bool
+
+    def within(self, *known: int | None) -> int:
+        """The smallest of what is known of the window, the options' word included where it was given."""
+        sizes = [size for size in known if size]
+        return min([*sizes, self.context] if self.given or not sizes else sizes)
+
+
+Count: TypeAlias = Callable[[httpx.AsyncClient, Served, Prompt, Wish, float], Awaitable[Window]]
+"""Count the prompt for a model, within so many seconds."""
+
+
+def _estimated(prompt: Prompt, context: int) -> Window:
+    text = "\n".join(message["content"] for message in prompt.messages)
+    return Window(estimate(text), context, estimate(prompt.expected), about=True)
+
+
+async def count_llama(client: httpx.AsyncClient, model: Served, prompt: Prompt, wish: Wish, timeout: float) -> Window:
+    window = await measure(client, prompt.messages, files=prompt.expected, timeout=timeout, model=model.name)
+    return replace(window, context=wish.within(window.context))
+
+
+async def count_vllm(client: httpx.AsyncClient, model: Served, prompt: Prompt, wish: Wish, timeout: float) -> Window:
+    context = wish.within(model.context or UNKNOWN_WINDOW)
+    try:
+        with bounded(timeout, "count the prompt"):
+            numbers = [
+                count(at(await fetch(client, "/tokenize", {"model": model.name, **question}), "count"))
+                for question in (
+                    {"messages": prompt.messages, "add_generation_prompt": True},
+                    {"prompt": prompt.expected, "add_special_tokens": False},
+                )
+            ]
+    except ChatFailed as error:
+        if error.failure.kind in ("auth", "network", "timeout"):
+            raise
+        numbers = [None]  # it can be started without this page
+    if None in numbers:
+        return _estimated(prompt, context)
+    tokens, files = [number or 0 for number in numbers]
+    return Window(tokens, context, files if prompt.expected else 0)
+
+
+async def count_ollama(client: httpx.AsyncClient, model: Served, prompt: Prompt, wish: Wish, timeout: float) -> Window:
+    # A loaded model keeps the window that it has: another one would load it anew, under the feet of who uses it.
+    if model.context and not wish.given:
+        return _estimated(prompt, model.context)
+    with bounded(timeout, "describe the model"):
+        about = table(at(await fetch(client, "/api/show", {"model": model.name}), "model_info"))
+    most = count(about.get(f"{about.get('general.architecture')}.context_length"))
+    return _estimated(prompt, min(wish.context, most or wish.context))
+
+
+async def count_by_eye(client: httpx.AsyncClient, model: Served, prompt: Prompt, wish: Wish, timeout: float) -> Window:
+    known = model.context or (None if wish.given else UNKNOWN_WINDOW)
+    return _estimated(prompt, wish.within(known, model.most))

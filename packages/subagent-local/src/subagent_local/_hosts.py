@@ -1,0 +1,127 @@
+"""Who answers a run: the engine that we own, or a server that a person runs. To `Local` they are the same."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import httpx
+
+from subagent_local._counting import Wish
+from subagent_local._discovery import find_servers
+from subagent_local._ending import explained
+from subagent_local._engine import start_engine
+from subagent_local._faults import ChatFailed
+from subagent_local._found import find
+from subagent_local._prompt import Prompt
+from subagent_local._room import Window
+from subagent_local._servers import hushed, open_client
+from subagent_local._window import measure
+from subagent_local._wire import OPENAI, Wire
+from subagents import Failure, Link, NoticeEvent, StartError
+from subagents.backend.fields import read_key
+
+if TYPE_CHECKING:
+    from subagent_local.options import LocalOptions
+
+Body = Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """A model that can be asked.
+
+    Attributes:
+        client: with the address, and the key where there is one.
+        model: its name.
+        repeat_penalty: that it needs.
+        wire: where it is asked and how it answers.
+        measure: the prompt and the window.
+        request: a body of the OpenAI API in the words of the server, for this window.
+        explained: a failure, with what else is known of it.
+        widen: how its window is made larger, as in ``start it with …``; empty for the engine of our own.
+    """
+
+    client: httpx.AsyncClient
+    model: str
+    measure: Callable[[Prompt], Awaitable[Window]]
+    request: Callable[[Body, Window], Body]
+    explained: Callable[[Failure], Awaitable[Failure]]
+    repeat_penalty: float = 1.0
+    wire: Wire = OPENAI
+    widen: str = ""
+
+    def refusal(self, window: Window, max_tokens: int) -> str | None:
+        """Why prompt and answer do not fit, and what to do; None when they do."""
+        reason = window.refusal(max_tokens)
+        return f"{reason} ({self.widen})" if reason and self.widen else reason
+
+    def cut(self, window: Window, read: int | None) -> str | None:
+        """Why an answer is none, because the server has read only a part of the question; None when it read all.
+
+        Ours refuses what does not fit.
+        """
+        if not self.widen or not window.cut(read):
+            return None
+        about = "about " if window.about else ""
+        return (
+            f"the model server says that it has read {read:,} tokens of a prompt of {about}{window.prompt:,}: it has "
+            f"cut it, and the answer is to a part of the question. Shorten the prompt, or {self.widen}"
+        )
+
+
+def open_host(options: LocalOptions, wanted: str | None, link: Link) -> AbstractAsyncContextManager[Host]:
+    """The host that the options mean; `wanted` is the model that the task names.
+
+    Raises:
+        StartError: there is none, or it does not have the model.
+    """
+    return _embedded(options, wanted, link) if options.url is None else _served(options, wanted, link)
+
+
+@asynccontextmanager
+async def _embedded(options: LocalOptions, wanted: str | None, link: Link) -> AsyncGenerator[Host]:
+    model = await find(wanted or options.model, link.emit, download=options.download)
+    link.emit(NoticeEvent(f"loading {model.name}", "loading"))
+    context = min(options.context, model.context or options.context)
+    async with start_engine(
+        model.path, link, context=context, threads=options.threads, ready_timeout=options.ready_timeout
+    ) as engine:
+        yield Host(
+            engine.client,
+            model.name,
+            lambda prompt: measure(
+                engine.client, prompt.messages, files=prompt.expected, timeout=options.stall_timeout
+            ),
+            lambda body, window: body,
+            lambda failure: explained(failure, engine),
+            model.repeat_penalty,
+        )
+
+
+@asynccontextmanager
+async def _served(options: LocalOptions, wanted: str | None, link: Link) -> AsyncGenerator[Host]:
+    key = read_key(options.api_key, options.api_key_env)
+    try:
+        seen, model = (await find_servers(options)).choose(wanted or options.named_model)
+        client = open_client(seen.url, key)
+    except ChatFailed as error:
+        raise StartError(replace(error.failure, stage="start")) from None
+    dialect, wish = seen.dialect, Wish(options.context, "context" in options.model_fields_set)
+    link.emit(NoticeEvent(f"{model.name} of {dialect.title} at {seen.url}", "server"))
+
+    async def explain(failure: Failure) -> Failure:
+        return hushed(failure, key)
+
+    async with client:
+        yield Host(
+            client,
+            model.name,
+            lambda prompt: dialect.count(client, model, prompt, wish, options.stall_timeout),
+            lambda body, window: {**dialect.request(body, model, window), **dialect.thinking_off},
+            explain,
+            wire=dialect.wire,
+            widen=dialect.widen,
+        )
