@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import ClassVar
 
@@ -12,6 +13,7 @@ from pydantic import BaseModel, ConfigDict
 
 import subagents
 from subagents import ConfigError, DuplicateProvider, Link, Task, Unavailable, UnknownProvider
+from subagents._plugin import load
 
 Install = Callable[..., Path]
 
@@ -182,6 +184,14 @@ def test_one_that_was_made_for_another_version_is_told_by_what_it_is(install: In
     assert "acme-old asks for subagents<0.1, and 0.1.0 is here; upgrade it: pip install --upgrade acme-old" in says
 
 
+def test_one_that_says_nothing_about_versions_is_told_to_be_upgraded(install: Install) -> None:
+    install("acme-old", "old = acme_old:Good", "from subagents import Delegate")
+    with pytest.raises(Unavailable, match=r"version of subagents: upgrade it: pip install --upgrade acme-old$"):
+        subagents.create("old")
+    with pytest.raises(Unavailable, match=r"version of subagents: install a version of it that fits$"):
+        load(EntryPoint("old", "acme_old:Good", "subagents.providers"))  # of no distribution
+
+
 @pytest.mark.parametrize(
     "source",
     [
@@ -206,19 +216,33 @@ def test_a_constructor_that_fails_however_is_unavailable(install: Install, raise
         subagents.create("odd")
 
 
+def test_a_constructor_may_refuse_its_configuration(install: Install) -> None:
+    source = f"{BARE}class Good(Bare):\n  def __init__(self, name): raise subagents.ConfigError('not both')"
+    install("acme-odd", "odd = acme_odd:Good", source)
+    with pytest.raises(ConfigError, match=r"^not both$"):
+        subagents.create("odd")
+
+
 def test_ctrl_c_in_an_import_is_ctrl_c(install: Install) -> None:
     install("acme-odd", "odd = acme_odd:Good", "raise KeyboardInterrupt")
     with pytest.raises(KeyboardInterrupt):
         subagents.create("odd")
 
 
-def test_a_distribution_with_broken_metadata_hides_no_other(install: Install) -> None:
+def test_a_distribution_with_broken_metadata_hides_no_other(install: Install, monkeypatch: pytest.MonkeyPatch) -> None:
     info = install("acme-unreadable", "unreadable = acme_unreadable:Good")
     (info / "entry_points.txt").write_bytes(b"[subagents.providers]\nx = \xff\xfe:Y\n")
-    install("acme-fine", "fine = acme_fine:Good")
+    seen_twice = install("acme-fine", "fine = acme_fine:Good")
+    monkeypatch.setattr("sys.path", [str(seen_twice.parent), *sys.path, f"{seen_twice.parent}/."])
     assert subagents.create("fine").name == "fine"
     assert "local" in subagents.installed()
     assert "unreadable" not in subagents.installed()
+
+
+def test_two_names_of_one_class_are_no_duplicate(install: Install) -> None:
+    install("acme-one", "good = acme_one:Good")
+    install("acme-fork", "good = acme_one:Good")
+    assert subagents.create("good").name == "good"
 
 
 def test_a_distribution_without_a_name_is_told_without_one(install: Install) -> None:

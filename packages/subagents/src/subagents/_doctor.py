@@ -87,11 +87,10 @@ class _Look:
 
     async def _ask(self, provider: Provider) -> None:
         late = f"no answer within {self.limit:g} s"
-        if "probe" in self.questions:
-            self._say(probe=Probe(False, detail=late))
-        if "models" in self.questions:
-            self._say(models_problem=late)
+        unanswered = {"probe": {"probe": Probe(False, detail=late)}, "models": {"models_problem": late}}
         asking = {"probe": self._probe, "models": self._models}
+        for question in self.questions:
+            self._say(**unanswered[question])
         with anyio.move_on_after(self.began + self.limit - time.monotonic()):
             async with anyio.create_task_group() as tasks:
                 for question in self.questions:

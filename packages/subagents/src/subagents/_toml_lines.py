@@ -131,9 +131,9 @@ class _Reader:
             self.found.setdefault(path[:end], line)
 
     def _skip(self, pattern: re.Pattern[str]) -> int:
-        """Go to the end of what matches here, if it does; where that is."""
-        if matched := pattern.match(self._text, self._at):
-            self._at = matched.end()
+        """Go to the end of what stands here, if it does; where that is."""
+        matched = pattern.match(self._text, self._at)
+        self._at = matched.end() if matched else self._at
         return self._at
 
     def _line(self) -> int:
