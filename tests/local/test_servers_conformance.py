@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from llama_kit import Llama
+from llama_kit import Llama, running_llama
 
 from subagent_local import Local
 from subagent_testing import Subject
@@ -38,10 +38,17 @@ def test_with_a_scripted_server(provider_promise: Promise, url: str, unused_port
     provider_promise(subject)
 
 
-def test_with_a_real_llama_server(provider_promise: Promise, llama: Llama, unused_port: int) -> None:
+@pytest.fixture(scope="module")
+def busy(small_model: Path) -> Iterator[Llama]:
+    """A real llama-server for more than one at a time."""
+    with running_llama(small_model, slots=4) as running:
+        yield running
+
+
+def test_with_a_real_llama_server(provider_promise: Promise, busy: Llama, unused_port: int) -> None:
     subject = Subject(
-        make=lambda: llama.local(max_tokens=3000),
-        task="What is the capital of France?",
+        make=lambda: busy.local(max_tokens=1500),
+        task="Explain in one sentence what a Python context manager is.",
         slow_task="Count from one to a thousand, one number on each line.",
         failing=lambda: Local(url=f"http://127.0.0.1:{unused_port}"),
     )
