@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from benchmarks import codex_events, codex_run, framing, imports, peer, peers, process, seam
+from benchmarks import claude_events, claude_run, codex_events, codex_run, framing, imports, peer, peers, process, seam
 
 if __name__ == "__main__":
-    for module in (seam, process, peers, peer, framing, imports, codex_events, codex_run):
+    for module in (seam, process, peers, peer, framing, imports, codex_events, codex_run, claude_events, claude_run):
         module.main()

@@ -252,7 +252,7 @@ async def test_a_message_that_the_engine_swallows_does_not_keep_the_run_open(tmp
             fake.open("first")
             found = await run.closed()
     assert found.output == "one"
-    assert found.evidence.notes == ("a message did not get a turn of its own",)
+    assert found.evidence.notes == ("1 message got no answer",)
 
 
 @asyncio_alone

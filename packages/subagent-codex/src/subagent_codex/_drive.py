@@ -123,10 +123,8 @@ class Drive:
             sandbox = sandbox.without_git(f"a commit will be refused: {error}")
         if sandbox.git.reason:
             link.emit(NoticeEvent(sandbox.git.reason, "git"))
-        if sandbox.above:
-            found = ", ".join(sandbox.above)
-            text = f"commands may use what {found} says, tokens too: npm and cargo look above the working folder"
-            link.emit(NoticeEvent(text, "tools", "warning"))
+        if sandbox.notice is not None:
+            link.emit(sandbox.notice)
         self._params = self._thread_params(sandbox)
         bounds = Bounds(
             self._turn, options.approval_policy, options.sandbox, sandbox.roots, sandbox.closed, options.network_access
