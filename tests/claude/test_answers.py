@@ -96,6 +96,11 @@ async def test_a_file_that_the_engine_calls_sensitive_is_beyond(tmp_path: Path) 
     assert not await bench.beyond("Write", {"file_path": ".envrc"}, decision_reason="because")
 
 
+async def test_a_command_that_removes_more_than_files_of_the_task_is_beyond(tmp_path: Path) -> None:
+    reason = "Dangerous rm operation on working directory or its ancestor: /w"
+    assert await Bench(tmp_path).beyond("Bash", {"command": "rm -rf .."}, decision_reason=reason)
+
+
 async def test_a_plan_may_be_left_where_the_configuration_does_not_ask_for_one(tmp_path: Path) -> None:
     assert not await Bench(tmp_path).beyond("ExitPlanMode", {"plan": "p"})
     assert await Bench(tmp_path, mode="plan").beyond("ExitPlanMode", {"plan": "p"})

@@ -6,12 +6,14 @@ import os
 import subprocess
 from pathlib import Path
 
+import anyio
 import pytest
 
-from subagent_claude_code import ClaudeCodeOptions
+from subagent_claude_code import ClaudeCode, ClaudeCodeOptions
 from subagent_claude_code._environment import engine_env, hand_on, write_env_file
 from subagent_claude_code._home import Home
 from subagent_process import child_env, throwaway_home
+from subagents import StartError
 
 pytestmark = pytest.mark.anyio
 
@@ -126,3 +128,17 @@ def test_a_value_of_any_bytes_and_length_arrives(tmp_path: Path) -> None:
     write_env_file(path, {}, {"ODD": odd})
     argv = ["/bin/bash", "-c", 'source "$1"; printf %s "$ODD"', "x", str(path)]
     assert subprocess.run(argv, capture_output=True, check=True, timeout=20).stdout == os.fsencode(odd)
+
+
+async def test_an_engine_that_takes_its_home_along_is_told_as_what_it_is(tmp_path: Path) -> None:
+    """What commands get is still being found out then."""
+    program = tmp_path / "claude"
+    program.write_text(
+        '#!/bin/sh\nif [ "$1" = --version ]; then echo "2.1.332 (Claude Code)"; else rm -rf "${HOME%/*}"; exit 3; fi\n'
+    )
+    program.chmod(0o755)
+    provider = ClaudeCode(executable=program, base_url="http://127.0.0.1:1")
+    with pytest.raises(StartError, match="exit code 3") as caught, anyio.fail_after(60):
+        async with provider.start("x", cwd=tmp_path):
+            pass
+    assert (caught.value.failure.kind, caught.value.failure.stage) == ("launch", "start")

@@ -88,6 +88,7 @@ ROWS: list[tuple[dict[str, Any], str, StopReason, FailureKind, bool]] = [
      "max_output_tokens", "max-tokens", "model", False),
     ({"stop_reason": "refusal", "result": "API Error: Opus 5.5's safeguards flagged this message"},
      "invalid_request", "refusal", "policy", False),
+    ({"stop_reason": "refusal", "result": "API Error: no"}, "invalid_request", "refusal", "policy", False),
     ({"result": "Not logged in · Please run /login"}, "authentication_failed", "error", "auth", False),
     ({}, "billing_error", "error", "limit", False),
     ({"api_error_status": 418}, "", "error", "unknown", False),

@@ -93,9 +93,13 @@ def _git(work: Path, *words: str) -> str:
     return subprocess.run(["git", *words], cwd=work, check=True, capture_output=True, text=True, timeout=30).stdout
 
 
+def _repository(work: Path) -> None:
+    _git(work, "init", "-q")
+    _git(work, "-c", "user.name=n", "-c", "user.email=e@x", "commit", "-q", "--allow-empty", "-m", "m")
+
+
 UNASKED: list[tuple[str, dict[str, Any]]] = [
     ("EnterWorktree", {"name": "w"}),
-    ("CronCreate", {"cron": "* * * * *", "prompt": "x", "durable": True}),
     ("Agent", {"description": "d", "prompt": "go", "isolation": "worktree", "run_in_background": False}),
     ("Agent", {"description": "d", "prompt": "go", "isolation": "remote"}),
     ("SendMessage", {"to": "x", "message": "y"}),
@@ -106,8 +110,7 @@ UNASKED: list[tuple[str, dict[str, Any]]] = [
 async def test_what_claude_code_would_change_without_a_question_is_asked_about(
     work: Path, mode: PermissionMode
 ) -> None:
-    _git(work, "init", "-q")
-    _git(work, "-c", "user.name=n", "-c", "user.email=e@x", "commit", "-q", "--allow-empty", "-m", "m")
+    _repository(work)
     steps = [*([messages.tool_use(name, given)] for name, given in UNASKED), "done"]
     with ScriptedMessages(steps) as api:
         found = await told(against(api, permission_mode=mode), "work", work, permission="allow")
@@ -118,12 +121,26 @@ async def test_what_claude_code_would_change_without_a_question_is_asked_about(
     assert _git(work, "branch", "--format=%(refname)").count("\n") == 1
 
 
+async def test_a_command_that_removes_the_folder_itself_is_beyond(work: Path) -> None:
+    with ScriptedMessages([[bash("rm -rf ..")], "done"]) as api:
+        found = await told(against(api), "work", work, permission="allow")
+    assert [request.beyond for request in found.asked] == [True]
+    assert work.exists()
+
+
 async def test_what_is_allowed_by_name_is_not_asked_about(work: Path) -> None:
-    name, given = UNASKED[1]
-    with ScriptedMessages([[messages.tool_use(name, given)], "done"]) as api:
-        found = await told(against(api, allowed_tools=("CronCreate",)), "work", work)
+    _repository(work)
+    with ScriptedMessages([[messages.tool_use(*UNASKED[0])], "done"]) as api:
+        found = await told(against(api, allowed_tools=("EnterWorktree",)), "work", work)
     assert found.asked == []
-    assert (work / ".claude" / "scheduled_tasks.json").exists()
+    assert (work / ".claude" / "worktrees" / "w").exists()
+
+
+async def test_a_task_makes_no_schedule(work: Path) -> None:
+    create = messages.tool_use("CronCreate", {"cron": "* * * * *", "prompt": "x", "durable": True})
+    with ScriptedMessages([[create], "done"]) as api:
+        await told(against(api, allowed_tools=("CronCreate",)), "work", work, permission="allow")
+    assert names(work) == []
 
 
 async def test_a_plan_that_the_model_enters_by_itself_leaves_the_answers_to_the_run(work: Path) -> None:

@@ -131,20 +131,6 @@ async def test_a_conversation_that_is_not_there_is_a_start_that_failed(work: Pat
     assert api.requests == []
 
 
-async def test_a_message_that_is_sent_meanwhile_gets_its_own_turn(work: Path) -> None:
-    def turn(body: dict[str, Any], n: int) -> messages.Turn:
-        return [bash("sleep 0.3; echo one")] if n == 0 else f"answer {n}"
-
-    with ScriptedMessages(turn) as api, anyio.fail_after(60):
-        async with against(api).start("first", cwd=work, permission="allow") as run:
-            await api.request(1)
-            await run.send("second")
-            result = await run.closed()
-    assert result.ok
-    assert "second" in prompts(api)
-    assert result.output.startswith("answer")
-
-
 async def test_who_is_not_signed_in_is_told_before_anything_starts(work: Path) -> None:
     with anyio.fail_after(30), pytest.raises(StartError) as caught:
         async with ClaudeCode().start("hi", cwd=work):

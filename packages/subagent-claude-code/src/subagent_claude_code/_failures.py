@@ -153,7 +153,6 @@ _NO: Final = r"(?:invalid|incorrect|missing|expired|bad|unknown)"
 
 _TEXTS: Final[tuple[tuple[str, Rule], ...]] = (
     (r"no conversation found with session id", _SESSION),
-    (r"not your usage limit", _OVERLOAD),
     (
         r"credit balance (?:is )?too low|usage credits ran out|\bout of (?:extra |your )?(?:usage|credits)\b|"
         r"(?:extra usage|usage credits) (?:is |are )?required|requires? (?:extra usage|usage credits)|"
