@@ -59,7 +59,7 @@ def test_the_sdk_would_say_the_same(row: str) -> None:
 
 
 def test_the_defaults_read_nobodys_settings_and_ask_us() -> None:
-    found = arguments(settings(ClaudeCodeOptions(), Task("x"), None))
+    found = arguments(settings(ClaudeCodeOptions(), Task("x"), None, None))
     assert found == [
         *("--output-format", "stream-json", "--verbose"),
         *("--permission-prompt-tool", "stdio", "--permission-mode", "default"),
@@ -70,14 +70,14 @@ def test_the_defaults_read_nobodys_settings_and_ask_us() -> None:
 
 
 def test_an_inherited_home_reads_the_persons_settings_and_never_the_projects() -> None:
-    found = arguments(settings(ClaudeCodeOptions(home="inherit"), Task("x"), None))
+    found = arguments(settings(ClaudeCodeOptions(home="inherit"), Task("x"), None, None))
     assert "--setting-sources=user" in found
     assert "--strict-mcp-config" not in found
 
 
 def rules(**options: Any) -> dict[str, Any]:
     """What `--settings` says."""
-    found = arguments(settings(ClaudeCodeOptions(**options), Task("x"), None))
+    found = arguments(settings(ClaudeCodeOptions(**options), Task("x"), None, None))
     return json.loads(found[found.index("--settings") + 1])
 
 
@@ -91,11 +91,10 @@ def test_what_the_engine_would_do_unasked_is_asked_about_but_for_what_is_allowed
 def test_no_judge_and_no_other_server_decides() -> None:
     assert rules() == {"useAutoModeDuringPlan": False, "permissions": rules()["permissions"]}
     assert rules(base_url="http://x")["skipWebFetchPreflight"] is True
-    found = arguments(settings(ClaudeCodeOptions(permission_mode="bypassPermissions"), Task("x"), None))
-    assert "--settings" not in found
+    assert rules(permission_mode="bypassPermissions")["permissions"] == {"ask": []}
 
 
 def test_a_task_that_says_its_tools_leaves_the_persons_servers_out() -> None:
-    found = arguments(settings(ClaudeCodeOptions(home="inherit"), Task("x", tools=("Read", "mcp__db")), None))
+    found = arguments(settings(ClaudeCodeOptions(home="inherit"), Task("x", tools=("Read", "mcp__db")), None, None))
     assert found[found.index("--tools") + 1] == "Read"
     assert "--strict-mcp-config" in found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 import tracemalloc
 from importlib import import_module
 from pathlib import Path
@@ -14,6 +15,7 @@ import anyio.from_thread
 import pytest
 from claude_fake_kit import BOUND, NEVER, SHORT, Json, both_loops, claude, clean, follow, refused, told, turn
 
+from subagent_process import ThrowawayHome
 from subagent_testing import FakeClaude
 from subagents import Choice, PermissionRequest
 
@@ -122,6 +124,41 @@ async def test_one_that_refuses_its_arguments_says_so_long_before_any_limit(tmp_
         failure = await refused(fake, tmp_path, ready_timeout=BOUND * 2)
     assert (failure.kind, failure.stage, failure.exit_code) == ("launch", "start", 1)
     assert "unknown option '--frobnicate'" in failure.message
+
+
+@both_loops
+async def test_one_that_ends_while_its_tools_are_looked_for_is_told_by_its_exit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its home goes with it, piece by piece; that a file there is missing is no fault of ours then."""
+    homes: list[Path] = []
+
+    async def late(cwd: str, home: ThrowawayHome, *, real: bool) -> object:
+        end = time.monotonic() + BOUND
+        while home.root.exists() and time.monotonic() < end:
+            time.sleep(0.01)  # noqa: ASYNC251 - as a loop that is busy, and has not heard of the end
+        homes.append(home.root)
+        home.root.mkdir()  # as one looks that is half removed
+        raise FileNotFoundError(home.root)
+
+    monkeypatch.setattr(_drive, "tool_env", late)
+    with FakeClaude({"on": {"start": [[{"exit": 4}]]}}) as fake:
+        failure = await refused(fake, tmp_path)
+    homes[0].rmdir()
+    assert (failure.kind, failure.exit_code) == ("launch", 4)
+
+
+async def test_a_file_of_its_home_that_is_missing_while_it_lives_is_not_passed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def broken(*_: object, real: bool) -> object:
+        raise FileNotFoundError("its own folder")
+
+    monkeypatch.setattr(_drive, "tool_env", broken)
+    with FakeClaude() as fake:
+        failure = await refused(fake, tmp_path)
+    assert (failure.kind, failure.stage) == ("unknown", "start")
+    assert "its own folder" in failure.message
 
 
 async def test_a_probe_does_not_wait_for_one_that_reads_its_input_to_the_end(tmp_path: Path) -> None:

@@ -215,7 +215,7 @@ def test_a_used_up_quota_ends_at_the_later_of_what_is_said() -> None:
         assert (failure.kind, failure.retry_at) == ("limit", expected)
 
 
-NO_STAMPS: list[object] = [0, -1, 1, 10**30, int("9" * 4000), float("nan"), float("inf"), True, "soon", [], {}]
+NO_STAMPS: list[object] = [0, -1, 1, 10**30, float("nan"), float("inf"), True, "soon", [], {}]
 STAMPS: list[tuple[object, float | None]] = [
     *((RESET, RESET), (int(RESET), RESET), (int(RESET) * 1000, RESET), (str(int(RESET)), RESET)),
     ("2026-11-30T23:06:40Z", RESET),

@@ -311,6 +311,7 @@ def test_a_server_that_is_not_there_is_told() -> None:
     assert [e.text for e in seen.events if isinstance(e, NoticeEvent)] == [
         "the MCP server s-failed is not there: failed",
         "the MCP server s-needs-auth is not there: needs-auth",
+        "the MCP server s-pending is not there: pending",
     ]
 
 

@@ -9,7 +9,7 @@ from typing import Final
 
 from codex_kit import KEY, shell
 from endings_kit import KILLED, Engine, Kin, Scene, provider_of
-from isolation_kit import engines
+from isolation_codex import engines
 
 from subagent_testing import Gate, ScriptedResponses, responses
 

@@ -16,7 +16,7 @@ from typing import Any, Final
 import pytest
 from claude_kit import Told, against, bash, told
 
-from subagent_claude_code import ClaudeCode, _environment
+from subagent_claude_code import ClaudeCode
 from subagent_testing import ScriptedMessages, messages
 from subagents import Failure, Result, StartError
 
@@ -99,7 +99,7 @@ ROWS: Final = {
     "cut in a text": Row([WORDS, messages.cut()], NETWORK, again=2, requests=2),
     "an error event": Row(messages.sse_error(), OVERLOAD, 529, requests=2),
     "an error event in a text": Row([WORDS, messages.sse_error()], NETWORK, requests=4, says="mid-response"),
-    "a bad event": Row([BAD_EVENT, messages.cut()], NETWORK, again=1, requests=2),
+    "a bad event": Row([BAD_EVENT, messages.cut()], NETWORK, requests=2),
     "a bad event in a text": Row([WORDS, BAD_EVENT, WORDS], NETWORK, requests=4, says="malformed"),
     "200, a page": Row(messages.Status(200, b"<html>Hello</html>", HTML), NETWORK, requests=2, says="HTML page"),
     "200, no JSON": Row(messages.Status(200, b"{bad", {}), NETWORK, requests=2, says="not valid JSON"),
@@ -114,6 +114,7 @@ ROWS: Final = {
     "refusal": Row([WORDS, messages.stop("refusal")], ("refusal", "policy", False), requests=2, says="rephrase"),
 }  # fmt: skip
 REPEATED: Final = ("403", "400", "an error event", "refusal", *(name for name, row in ROWS.items() if row.again))
+"""Not the bad event: whether the engine sees it or the cut first, and then repeats it once or twice, is chance."""
 SOON: Final = ("401", "429, the rate")
 
 
@@ -204,12 +205,10 @@ SILENCES: Final[dict[str, tuple[messages.Turn, int]]] = {
 @pytest.mark.parametrize(
     "name", [name if name == "no head" else pytest.param(name, marks=pytest.mark.long) for name in SILENCES]
 )
-async def test_a_server_that_falls_silent_is_given_up(work: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By the engine: 5 minutes a request, or what these variables say; of the second one at least 10 s."""
-    for variable in ("API_TIMEOUT_MS", "CLAUDE_BYTE_STREAM_IDLE_TIMEOUT_MS"):
-        monkeypatch.setitem(_environment._SPOKEN, variable, "1500")  # pyright: ignore[reportPrivateUsage]
+async def test_a_server_that_falls_silent_is_given_up(work: Path, name: str) -> None:
+    """By the engine, which waits in the middle of an answer for at least 10 s."""
     server, requests = SILENCES[name]
-    found, came = await failing(work, server)
+    found, came = await failing(work, server, request_timeout=1.5)
     failure = failure_in(found.result)
     assert (found.result.stop_reason, failure.kind, failure.retryable) == NETWORK
     assert came == requests

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
-from claude_kit import against, bash, told
+from claude_kit import against, bash, told, write
 from isolation_claude import ClaudeBaits, arguments_without, asked
-from isolation_kit import later, repository, words
+from isolation_kit import git, later, repository, words
 
 from subagent_testing import ScriptedMessages
 
@@ -45,7 +46,7 @@ async def sent(work: Path, **options: Any) -> list[str]:
     return asked(api)
 
 
-@pytest.mark.parametrize("home", ["isolated", "pinned"])
+@pytest.mark.parametrize("home", ["isolated", later("pinned")])
 async def test_with_and_without_baits_the_model_is_asked_the_same_and_nothing_runs(
     work: Path, person: Path, baits: ClaudeBaits, monkeypatch: pytest.MonkeyPatch, home: str
 ) -> None:
@@ -57,6 +58,37 @@ async def test_with_and_without_baits_the_model_is_asked_the_same_and_nothing_ru
     for name, value in baits.variables(person).items():
         monkeypatch.setenv(name, value)
     assert await sent(work, home=place) == before
+    assert baits.ran == []
+
+
+@pytest.mark.parametrize("where", ["link", *map(later, ("odd", "relative", "worktree"))])
+async def test_nor_wherever_the_working_folder_lies_and_however_it_is_named(
+    work: Path, person: Path, baits: ClaudeBaits, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    if where == "odd":
+        work = work.with_name("o\"d'd $(id).\\\U0001f980 = [name]\n")
+    repository(work)
+    baits.project(work)
+    folder = work
+    match where:
+        case "link":
+            folder = work.with_name("link")
+            folder.symlink_to(work)
+        case "relative":
+            monkeypatch.chdir(work.parent)
+            folder = Path("work/../work")
+        case "worktree":
+            folder = work.with_name("tree")
+            alone = ("-c", "core.hooksPath=/nowhere", "-c", "core.fsmonitor=")
+            git(work, *alone, "worktree", "add", "-q", "-b", "side", str(folder))
+            shutil.copytree(work / ".claude", folder / ".claude")
+        case _:
+            pass
+    with ScriptedMessages([[write(folder.absolute() / "made")], "done"]) as api:
+        found = await told(against(api), "work", folder, permission="allow")
+    assert found.result.ok, found.result
+    assert (folder / "made").exists()  # it is the same folder
+    assert words("".join(asked(api))) == set()
     assert baits.ran == []
 
 

@@ -83,6 +83,7 @@ async def test_the_hooks_and_servers_of_their_settings_run_and_nothing_of_the_pr
     assert baits.ran == ["their-hook", "their-mcp"]
 
 
+@pytest.mark.long
 async def test_the_instructions_of_the_project_may_be_read_beside_them(
     work: Path, person: Path, api: ScriptedMessages, tmp_path: Path
 ) -> None:
@@ -95,6 +96,7 @@ async def test_the_instructions_of_the_project_may_be_read_beside_them(
     assert baits.ran == []
 
 
+@pytest.mark.long
 async def test_their_variable_that_names_the_home_counts(
     work: Path, person: Path, api: ScriptedMessages, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

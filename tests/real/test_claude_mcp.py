@@ -197,4 +197,5 @@ async def test_a_server_that_never_answers_is_told_and_the_task_is_done(work: Pa
     with ScriptedMessages("done") as api:
         found = await told(against(api, mcp_servers=servers, ready_timeout=20.0), "work", work)
     assert found.result.output == "done"
-    assert found.notices("mcp-server") == ["the MCP server mute is not there: failed"]
+    (notice,) = found.notices("mcp-server")
+    assert notice.startswith("the MCP server mute is not there: ")  # `failed` or `pending`

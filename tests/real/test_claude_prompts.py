@@ -50,7 +50,10 @@ async def test_a_long_prompt_and_long_instructions_of_many_bytes_a_character_are
 
 
 @pytest.mark.long
-async def test_a_prompt_of_8_megabytes_is_whole(work: Path) -> None:
-    prompt = "a prompt " * 900_000
-    texts, _ = await _texts(prompt.rstrip(), work)
-    assert prompt.rstrip() in texts
+async def test_a_prompt_of_8_megabytes_is_more_than_a_model_takes_and_that_is_said(work: Path) -> None:
+    with ScriptedMessages("done") as api:
+        found = await told(against(api), "a prompt " * 900_000, work)
+    assert found.result.stop_reason == "max-tokens"
+    assert found.result.failure is not None
+    assert "too long" in found.result.failure.message
+    assert api.requests == []

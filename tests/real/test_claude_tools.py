@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from claude_kit import KEY, Told, against, bash, results, told
+from isolation_kit import later
 from tools_kit import COMMIT, READS, TOKEN, fill, git, installed, repository, rustup_shim
 
 from subagent_claude_code import ClaudeCode
@@ -63,7 +64,7 @@ async def inherited(work: Path, person: Path, *commands: str) -> tuple[Told, lis
         return found, results(api)
 
 
-@pytest.mark.parametrize("place", ["plain", "below", "worktree"])
+@pytest.mark.parametrize("place", ["worktree", *map(later, ("plain", "below"))])
 async def test_a_commit_is_the_persons(work: Path, person: Path, place: str) -> None:
     folder = work
     match place:
@@ -104,13 +105,14 @@ async def test_commands_find_no_token_of_the_person(work: Path, person: Path) ->
     assert TOKEN not in said[0]
 
 
+@pytest.mark.long
 async def test_with_the_real_home_they_find_every_one(work: Path, person: Path) -> None:
     _, said = await done(work, READS, tool_home="real")
     assert said[0].count(TOKEN) >= 5
     assert KEY not in said[0]
 
 
-@pytest.mark.parametrize("home", ["isolated", "pinned"])
+@pytest.mark.parametrize("home", ["isolated", later("pinned")])
 async def test_neither_a_command_nor_its_children_have_what_is_the_engines(
     work: Path, person: Path, tmp_path: Path, home: str
 ) -> None:

@@ -96,10 +96,10 @@ async def test_a_schema_that_is_never_met_is_a_failure(work: Path) -> None:
 
 async def test_the_tools_of_a_task_are_those_that_the_model_gets(work: Path) -> None:
     with ScriptedMessages() as api:
-        found = await told(against(api), "hi", work, tools=("Read", "Nonsense"))
+        found = await told(against(api), "hi", work, tools=("Read", "TodoWrite"))
     offered = {tool["name"] for tool in api.requests[0].body["tools"]}
     assert offered - {"DeferredToolPlaceholder"} == {"Read"}  # the placeholder can do nothing
-    assert found.notices("tools") == ["Claude Code does not offer to this model: Nonsense"]
+    assert found.notices("tools") == ["Claude Code does not offer to this model: TodoWrite"]
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ import pytest
 from codex_kit import against, names, shell, shell_outputs
 from endings_codex import PLACEHOLDERS
 from endings_kit import Kin
-from isolation_kit import engines
+from isolation_codex import engines
 
 from subagent_codex import Codex
 from subagent_process import child_env, run_command

@@ -121,6 +121,13 @@ async def test_commands_find_no_token_of_the_person(work: Path, person: Path) ->
     assert said[0].count(TOKEN) >= 5
 
 
+async def test_configuration_above_the_folder_is_told(work: Path, person: Path) -> None:
+    (work.parent / ".npmrc").write_text("//x/:_authToken=t\n")
+    found, _ = await done(work, "true")
+    (notice,) = found.notices("tools")
+    assert str(work.parent / ".npmrc") in notice
+
+
 async def test_uv_npm_and_cargo_work_in_a_task(work: Path) -> None:
     """With whatever of them is installed here, under the real HOME: no network, no cache of the person."""
     commands = installed(work)

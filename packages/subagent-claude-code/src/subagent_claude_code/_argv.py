@@ -28,9 +28,7 @@ _ASKED: Final = (
 )
 
 
-def settings(
-    options: ClaudeCodeOptions, task: Task, instructions: Path | None, servers: Path | None = None
-) -> Settings:
+def settings(options: ClaudeCodeOptions, task: Task, instructions: Path | None, servers: Path | None) -> Settings:
     """What this run says.
 
     Args:
@@ -51,7 +49,7 @@ def settings(
         "permission_prompt_tool_name": "stdio",
         "permission_mode": options.permission_mode,
         "resume": task.resume,
-        "settings": None if options.permission_mode == "bypassPermissions" else json.dumps(_rules(options)),
+        "settings": json.dumps(_rules(options)),
         "mcp_servers": servers,
         "include_partial_messages": True,
         # Never the project's: its settings name programs that are then started (hooks, servers). The person's servers
@@ -68,13 +66,14 @@ def settings(
 
 def _rules(options: ClaudeCodeOptions) -> Settings:
     named = {present_name(rule) for rule in options.allowed_tools}
+    asked = () if options.permission_mode == "bypassPermissions" else _ASKED
     own_server: Settings = {"skipWebFetchPreflight": True} if options.base_url else {}  # it asks Anthropic's server
     return {
         **own_server,
         # Under `plan`, which the model may also enter by itself, a check at the model server would decide about
         # commands, and not the run's permission (observed: without that check every command is refused).
         "useAutoModeDuringPlan": False,
-        "permissions": {"ask": [rule for rule in _ASKED if rule not in named]},  # a question outweighs what is allowed
+        "permissions": {"ask": [rule for rule in asked if rule not in named]},  # a question outweighs what is allowed
     }
 
 

@@ -94,16 +94,10 @@ class Drive:
             self._link.report(process.report or ShutdownReport())
 
     async def _open_tools(self) -> None:
-        """What commands get: found out while the engine starts, and read by it at the first command."""
+        """What commands get; the engine reads it at the first command."""
         options, home = self._options, self._home
-        try:
-            tools = await tool_env(self._cwd, home.private, real=options.tool_home == "real")
-            hand_on(home, self._env, tools.variables)
-        except FileNotFoundError:
-            if await anyio.Path(home.private.root).exists():
-                raise
-            self._tools_open.set()  # the home went with the engine, and whoever waits for that says how it ended
-            return
+        tools = await tool_env(self._cwd, home.private, real=options.tool_home == "real")
+        hand_on(home, self._env, tools.variables)
         if home.config is not None and (notice := read_above(tools)):
             self._link.emit(notice)
         self._answers = Answers(
@@ -114,6 +108,16 @@ class Drive:
             give_up=self._give_up,
         )
         self._tools_open.set()
+
+    async def _open_tools_meanwhile(self) -> None:
+        try:
+            await self._open_tools()
+        except FileNotFoundError:
+            with anyio.move_on_after(_LAST_WORDS) as patience, suppress(ProcessLost):
+                await self._process.wait()
+            if patience.cancelled_caught:
+                raise
+            self._tools_open.set()  # the home goes with the engine, and whoever waits for this says how it ended
 
     async def _servers(self) -> Path | None:
         """The file that names the MCP servers; they are started with what commands get, so that is found out before."""
@@ -140,7 +144,7 @@ class Drive:
 
             tasks.start_soon(drain)
             if not self._tools_open.is_set():
-                tasks.start_soon(self._open_tools)
+                tasks.start_soon(self._open_tools_meanwhile)
             try:
                 await self._work(tasks)
             finally:

@@ -42,8 +42,8 @@ _QUIET: Final = frozenset(
 _WORK: Final = frozenset({"stream_event", "assistant", "user"})
 """Messages that a turn is made of."""
 _DELTAS: Final = {"text_delta": "text", "thinking_delta": "thinking"}
-_WELL: Final = frozenset({"connected", "pending", "disabled"})
-"""Of the states of MCP servers: none to tell of."""
+_WELL: Final = frozenset({"connected", "disabled"})
+"""Of the states of MCP servers: none to tell of. One that is `pending` when a turn begins has not answered in time."""
 _TOKENS: Final = ("inputTokens", "cacheReadInputTokens", "cacheCreationInputTokens")
 
 

@@ -196,7 +196,7 @@ def _told(found: re.Match[str], text: str, now: datetime, present: float) -> flo
             return None
         hour = hour % 12 + (12 if found["half"].lower() == "p" else 0)
     minute = int(found["minute"] or 0)
-    today = now.astimezone(zone).replace(hour=hour, minute=minute, second=0, microsecond=0, fold=0)
+    today = now.astimezone(zone).replace(hour=hour, minute=minute, second=0, microsecond=0)
     if date["month"]:
         month = _MONTHS.index(date["month"].lower()) + 1
         if date["year"]:
