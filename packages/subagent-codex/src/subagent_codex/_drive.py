@@ -112,7 +112,9 @@ class Drive:
         try:
             sandbox = await opened(options, self._cwd, self._home.private)
         except FileNotFoundError:
-            if await anyio.Path(self._home.private.root).exists():
+            with anyio.move_on_after(_LAST_WORDS) as patience, suppress(ProcessLost):
+                await self._process.wait()
+            if patience.cancelled_caught:
                 raise
             self._params = {}  # the home went with the engine, and whatever is asked of that now says how it ended
             self._sandbox_open.set()
