@@ -82,6 +82,9 @@ SERVER = {"db": {"command": "x"}}
     [
         ({"allowed_tools": ("Bsh",)}, "near it: Bash"),
         ({"disallowed_tools": ("WebFetsh(domain:x)",)}, "near it: WebFetch"),
+        ({"disallowed_tools": ("WebFetch(localhost)",)}, "it is WebFetch"),
+        ({"disallowed_tools": ("Write(secret/**)",)}, "would match nothing"),
+        ({"allowed_tools": ("Glob(sub/**)",)}, "would match nothing"),
         ({"agents": {"a": {**AGENT, "tools": ("Wrote",)}}}, "near it: Write"),
         ({"agents": {"a": {**AGENT, "disallowed_tools": ("nothing-like-it",)}}}, "is no tool of Claude Code"),
         ({"allowed_tools": ("mcp__dp__query",), "mcp_servers": SERVER}, "near it: mcp__db"),
@@ -137,6 +140,7 @@ def test_a_trailing_slash_of_an_address_is_dropped() -> None:
         {"tools": ("mcp__mail",)},
         {"output_schema": {"type": "object", "description": "x" * 100_001}},
         {"output_schema": {"type": "nonsense"}},
+        {"output_schema": {"type": "array"}},
         {"resume": "--x"},
         {"resume": "{" + ID + "}"},
         {"prompt": "a\0b"},
@@ -221,3 +225,10 @@ def test_what_all_engines_refuse_is_refused_here_too(options: dict[str, Any], to
     with pytest.raises(ValidationError) as caught:
         ClaudeCodeOptions(**options)
     assert told in str(caught.value)
+
+
+def test_an_agent_that_gets_no_tool_of_the_task_is_refused() -> None:
+    claude = ClaudeCode(agents={"a": {"description": "d", "prompt": "p", "tools": ("Bash",)}})
+    with pytest.raises(TaskError, match="may use Bash, and the task none of it"):
+        claude.start("x", tools=("Read", "Agent"))
+    claude.start("x", tools=("Bash", "Agent"))

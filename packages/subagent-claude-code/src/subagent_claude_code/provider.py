@@ -71,6 +71,17 @@ class ClaudeCode(Provider):
         if task.effort is not None and task.effort not in get_args(Effort):
             raise TaskError(f"effort {task.effort!r} is none of {', '.join(get_args(Effort))}")
         self._check_tools(task.tools or ())
+        for name, agent in self.options.agents.items():
+            if task.tools is not None and agent.tools is not None and not set(agent.tools) & set(task.tools):
+                raise TaskError(
+                    f"the agent {name} may use {', '.join(agent.tools) or 'nothing'}, and the task none of it: an agent"
+                    " gets what both name"
+                )
+        if task.output_schema is not None and task.output_schema.get("type", "object") != "object":
+            raise TaskError(
+                f"output_schema describes {task.output_schema['type']!r}, and Claude Code takes an object alone: put it"
+                " into one, as a property"
+            )
         if task.output_schema is not None and len(json.dumps(task.output_schema)) > _SCHEMA_BYTES:
             raise TaskError(
                 f"output_schema is longer than {_SCHEMA_BYTES:,} bytes, and Claude Code takes no longer one"
