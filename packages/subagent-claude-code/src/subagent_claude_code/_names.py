@@ -65,8 +65,8 @@ def tool_of(rule: str) -> str:
         return tool
     if tool not in _PATTERNS:
         raise ValueError(
-            f"{rule[:80]!r} would match nothing: Claude Code looks at a pattern in Bash(…), Read(…), Edit(…) (which counts"
-            " for Write and NotebookEdit too), WebFetch(domain:…), Agent(…) and Skill(…)"
+            f"{rule[:80]!r} would match nothing: Claude Code looks at a pattern in Bash(…), Read(…), Edit(…) (which"
+            " counts for Write and NotebookEdit too), WebFetch(domain:…), Agent(…) and Skill(…)"
         )
     if tool == "WebFetch" and not pattern.startswith("(domain:"):
         raise ValueError(f"{rule[:80]!r} would match nothing: it is WebFetch(domain:example.org)")
