@@ -84,6 +84,8 @@ SERVER = {"db": {"command": "x"}}
         ({"disallowed_tools": ("WebFetsh(domain:x)",)}, "near it: WebFetch"),
         ({"disallowed_tools": ("WebFetch(localhost)",)}, "it is WebFetch"),
         ({"disallowed_tools": ("Write(secret/**)",)}, "would match nothing"),
+        ({"disallowed_tools": ("Monitor(touch *)",)}, "would match nothing"),
+        ({"disallowed_tools": ("mcp__db__say(x)",), "mcp_servers": {"db": {"command": "db"}}}, "would match nothing"),
         ({"allowed_tools": ("Glob(sub/**)",)}, "would match nothing"),
         ({"agents": {"a": {**AGENT, "tools": ("Wrote",)}}}, "near it: Write"),
         ({"agents": {"a": {**AGENT, "disallowed_tools": ("nothing-like-it",)}}}, "is no tool of Claude Code"),
@@ -232,3 +234,12 @@ def test_an_agent_that_gets_no_tool_of_the_task_is_refused() -> None:
     with pytest.raises(TaskError, match="may use Bash, and the task none of it"):
         claude.start("x", tools=("Read", "Agent"))
     claude.start("x", tools=("Bash", "Agent"))
+    claude.start("x", tools=("Read",))  # no agent can start there
+
+
+def test_an_agent_that_names_a_tool_of_a_server_shares_the_server_with_the_task() -> None:
+    agent: AgentFields = {"description": "d", "prompt": "p", "tools": ("mcp__db__query",)}
+    claude = ClaudeCode(agents={"a": agent}, mcp_servers={"db": {"command": "db"}})
+    claude.start("x", tools=("mcp__db", "Agent"))
+    with pytest.raises(TaskError, match="the task none of it"):
+        claude.start("x", tools=("Read", "Agent"))
