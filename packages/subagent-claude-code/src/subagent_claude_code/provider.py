@@ -127,10 +127,10 @@ class ClaudeCode(Provider):
         return await probe(self.options)
 
 
-def _shared(one: Sequence[str], other: Sequence[str]) -> set[str]:
-    """The tools that both name; those of a server count as one."""
-    sets = ({server_of(tool) or present_name(tool) for tool in tools} for tools in (one, other))
-    return set.intersection(*sets)
+def _shared(one: Sequence[str], other: Sequence[str]) -> bool:
+    """Whether both name a tool; those of a server count as one."""
+    first, second = ({server_of(tool) or present_name(tool) for tool in tools} for tools in (one, other))
+    return not first.isdisjoint(second)
 
 
 def _is_uuid(text: str) -> bool:
