@@ -70,6 +70,14 @@ def test_the_defaults_read_nobodys_settings_and_ask_us() -> None:
     ]
 
 
+def test_what_a_task_says_comes_before_what_the_provider_was_told() -> None:
+    options = ClaudeCodeOptions(model="sonnet", effort="low")
+    found = arguments(settings(options, Task("x"), None, None))
+    assert (found[found.index("--model") + 1], found[found.index("--effort") + 1]) == ("sonnet", "low")
+    found = arguments(settings(options, Task("x", model="opus", effort="max"), None, None))
+    assert (found[found.index("--model") + 1], found[found.index("--effort") + 1]) == ("opus", "max")
+
+
 def test_an_inherited_home_reads_the_persons_settings_and_never_the_projects() -> None:
     found = arguments(settings(ClaudeCodeOptions(home="inherit"), Task("x"), None, None))
     assert "--setting-sources=user" in found

@@ -92,9 +92,8 @@ async def test_a_callback_is_asked_in_the_context_of_the_caller(tmp_path: Path) 
 @asyncio_alone
 async def test_whatever_else_the_engine_asks_is_answered(tmp_path: Path) -> None:
     asks = [{"ask": subtype} for subtype in ("can_use_tool", "hook_callback", "mcp_message")]
-    result, _ = await told({"turn": [*asks[:2], {"text": "done"}]}, tmp_path)
+    result, _ = await told({"turn": [*asks, {"text": "done"}]}, tmp_path)
     assert result.ok
-    assert len(asks) == 3
 
 
 async def test_what_the_engine_withdraws_is_asked_no_more(tmp_path: Path) -> None:

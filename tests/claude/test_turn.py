@@ -136,6 +136,15 @@ def test_a_turn_that_nobody_asked_for_answers_no_message() -> None:
     assert seen.result.output == "two"
 
 
+def test_an_engine_that_names_what_it_answers_answers_nothing_without_a_name() -> None:
+    seen = Watched(INIT, state("running"))
+    seen.turn.sent("b")
+    seen.told(result("one", user_message_uuids=["task"]), result("bg"), state("idle"))
+    assert not seen.turn.over
+    seen.told(state("running"), result("two", user_message_uuids=["b"]), state("idle"))
+    assert seen.result.output == "two"
+
+
 def test_a_result_is_no_verdict_once_a_further_turn_has_begun() -> None:
     seen = Watched(INIT, state("running"), result("one"))
     assert seen.turn.answered

@@ -4,12 +4,20 @@ from __future__ import annotations
 
 from typing import Annotated, TypeAlias, TypedDict
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, field_validator
 
 from subagent_claude_code._names import Effort, check_model
 
 AgentName: TypeAlias = Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9_-]{0,63}$")]
-_Text: TypeAlias = Annotated[str, StringConstraints(pattern=r"\S")]
+
+
+def _plain_text(value: str) -> str:
+    if not value.strip() or "\0" in value:
+        raise ValueError("text is wanted, without a null character")
+    return value
+
+
+_Text: TypeAlias = Annotated[str, AfterValidator(_plain_text)]
 
 
 class Agent(BaseModel):

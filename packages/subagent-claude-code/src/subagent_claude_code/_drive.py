@@ -310,7 +310,7 @@ class Drive:
             cost_usd=turn.cost,
             session=turn.session,
             model=turn.model,
-            evidence=Evidence(),
+            evidence=Evidence(notes=turn.notes),
         )
 
     async def _refusal(self) -> Failure:

@@ -2,7 +2,8 @@
 
 Each message of ours has a name, and a result says which ones it answers (`user_message_uuids`: several where the engine
 put a message into the turn that ran). A result with an `origin` and without such names answers nobody: it is that of a
-turn which the engine began by itself. Where neither is there, as with older engines, a result answers the oldest one.
+turn which the engine began by itself. Where neither is there a result answers the oldest one, unless the engine has
+named some before (older ones never do).
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ class Owed:
         self.results = self.lost = 0
         self._open: dict[str, None] = {}  # no result has answered them; in order
         self._state = ""
+        self._named = False  # the engine names what it answers
 
     def sent(self, name: str) -> None:
         """A message goes out under this name."""
@@ -39,9 +41,11 @@ class Owed:
         """A turn has ended with this."""
         self.results += 1
         self.busy = False
-        names = [name for name in texts_in(result, "user_message_uuids") if name in self._open]
-        if not names and not object_in(result, "origin"):
+        told = texts_in(result, "user_message_uuids")
+        names = [name for name in told if name in self._open]
+        if not told and not self._named and not object_in(result, "origin"):
             names = [*self._open][:1]
+        self._named = self._named or bool(told)
         for name in names:
             del self._open[name]
 

@@ -10,6 +10,7 @@ alone.
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
 from collections.abc import Mapping
@@ -19,17 +20,36 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, SecretStr, StringConstraints, Tag
 
+_OWN: Final = frozenset({"claude-in-chrome", "computer-use", "ide", "workspace"})
+
+
+def _free(name: str) -> str:
+    if name in _OWN:
+        raise ValueError(f"{name!r} is the name of a server of Claude Code's own, which hides yours: take another one")
+    return name
+
+
 # The engine joins the names of a server and of its tool with `__`, and takes none but these characters.
 ServerName: TypeAlias = Annotated[
-    str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9-]*(_[A-Za-z0-9-]+)*$", max_length=64)
+    str,
+    StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9-]*(_[A-Za-z0-9-]+)*$", max_length=64),
+    AfterValidator(_free),
 ]
 _HEADER: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _Variable: TypeAlias = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 
 
-def _word(value: str) -> str:
+def _whole(what: str, value: str) -> None:
     if "\0" in value:
-        raise ValueError("a word of a command holds no null character")
+        raise ValueError(f"{what} holds no null character")
+    try:
+        os.fsencode(value)
+    except UnicodeEncodeError:
+        raise ValueError(f"{what} holds half of a surrogate pair, which cannot be written") from None
+
+
+def _word(value: str) -> str:
+    _whole("a word of a command", value)
     return value
 
 
@@ -40,8 +60,7 @@ def _program(value: str) -> str:
 
 
 def _secret(value: SecretStr) -> SecretStr:
-    if "\0" in value.get_secret_value():
-        raise ValueError("a variable holds no null character")
+    _whole("a variable", value.get_secret_value())
     return value
 
 

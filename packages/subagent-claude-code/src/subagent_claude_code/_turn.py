@@ -178,10 +178,6 @@ class Turn:
         ending = self.ending(now)
         failed = has_failed(result)
         reason = text_in(result, "terminal_reason")
-        refused = len(self._denied)
-        refusals = (f"{refused} step{'' if refused == 1 else 's'} refused",) if refused else ()
-        unheard = self.owed.lost
-        lost = (f"{unheard} message{'' if unheard == 1 else 's'} got no answer",) if unheard else ()
         return Result(
             ending.stop,
             self.answer,  # of an error it is the engine's words, and no answer
@@ -191,10 +187,16 @@ class Turn:
             self.cost,
             self.session,
             self.model,
-            evidence=Evidence(
-                terminal=f"result/{text_in(result, 'subtype')} {reason}".rstrip(), notes=(*refusals, *lost)
-            ),
+            evidence=Evidence(terminal=f"result/{text_in(result, 'subtype')} {reason}".rstrip(), notes=self.notes),
         )
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader of the verdict should know."""
+        refused, unheard = len(self._denied), self.owed.lost
+        refusals = (f"{refused} step{'' if refused == 1 else 's'} refused",) if refused else ()
+        lost = (f"{unheard} message{'' if unheard == 1 else 's'} got no answer",) if unheard else ()
+        return (*refusals, *lost)
 
     def ending(self, now: datetime) -> Ending:
         """Why it ended."""
