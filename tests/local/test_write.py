@@ -10,7 +10,7 @@ import os
 import stat
 import subprocess
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,23 @@ import pytest
 from local_kit import CHAT, Reply, Seen, Site, piece, run, sse, start_error
 
 from subagent_local import Local
-from subagents import Event, NoticeEvent, Result, Run, StartedEvent, TextEvent, ToolEvent, UsageEvent, visible
+from subagent_local._change import carry_out
+from subagent_workspace import read_files
+from subagents import (
+    Choice,
+    Event,
+    Link,
+    NoticeEvent,
+    PermissionRequest,
+    Result,
+    Run,
+    ShutdownReport,
+    StartedEvent,
+    TextEvent,
+    ToolEvent,
+    UsageEvent,
+    visible,
+)
 
 pytestmark = pytest.mark.anyio
 
@@ -184,9 +200,9 @@ async def test_a_question_about_files_is_answered_and_writes_nothing(scripted: S
 HALF = said(("app.py", NEW))[:40]
 REFUSED: dict[str, tuple[Reply, str, str, str]] = {
     # cases 8-07 a, b, d and e
-    "cut off": (sse(piece(HALF, "length"), USAGE), "max-tokens", "output", "reached the most tokens (9) before its end"),
+    "cut off": (sse(piece(HALF, "length"), USAGE), "max-tokens", "output", "the most tokens (9) before its end"),
     "without its end": (sse(piece(HALF)), "error", "protocol", "before the model server said that the answer is whole"),
-    "reset": (Reply(sse(piece(HALF)).body, cut=60, length=True), "error", "network", "the connection"),
+    "reset": (Reply(sse(piece(HALF), piece("x")).body, cut=180), "error", "network", "the connection"),
     "whole, then blanks until the limit": (
         sse(piece(said(("app.py", NEW))), piece(" " * 5000, "length")),
         "max-tokens",
@@ -215,6 +231,7 @@ async def test_an_answer_that_is_not_whole_and_right_changes_no_file(
     assert result.failure is not None
     assert (result.stop_reason, result.failure.kind) == (stop, kind)
     assert reason in result.failure.message
+    assert not result.output or stop == "error"
     assert (steps(events), result.evidence.edits, result.evidence.notes) == ([], 0, ())
     assert look(folder) == before
 
@@ -397,6 +414,37 @@ async def test_a_file_of_which_the_disk_does_not_say_is_told_as_unknown(
     assert ((folder / "app.py").read_text(), (folder / "util.py").read_text()) == (NEW, UTIL)
 
 
+class Told(Link):
+    """A link of a provider made of others: it keeps what it is told."""
+
+    @property
+    def depth(self) -> int:
+        return 1
+
+    @property
+    def inbox(self) -> AsyncIterator[str]:
+        raise AssertionError
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+        self.notes: list[str] = []
+
+    def ready(self, *, session: str | None = None, model: str | None = None) -> None: ...
+
+    def emit(self, event: Event) -> None:
+        self.events.append(event)
+
+    async def ask(self, request: PermissionRequest) -> Choice:
+        raise AssertionError
+
+    def finish(self, result: Result) -> None: ...
+
+    def note(self, text: str) -> None:
+        self.notes.append(text)
+
+    def report(self, report: ShutdownReport) -> None: ...
+
+
 # -- stopping --------------------------------------------------------------------------------------------------------
 
 
@@ -415,18 +463,33 @@ async def test_a_stop_while_the_model_writes_changes_no_file(scripted: Site, ggu
     assert look(folder) == before
 
 
-async def test_a_stop_at_the_end_of_the_answer_still_comes_before_the_writing(
-    scripted: Site, gguf: str, folder: Path
-) -> None:
-    scripted.scripts[CHAT] = whole(("app.py", NEW))
-    before = look(folder)
-    with anyio.fail_after(20):
-        async with Local(model=gguf).start("x", cwd=folder, write=("app.py",)) as started:
-            async for event in started.events():
-                if isinstance(event, UsageEvent):
-                    started.cancel()
-        result = await started.closed()
-    assert (result.stop_reason, result.evidence.notes) == ("aborted", ())
+async def test_a_stop_between_the_answer_and_the_writing_changes_no_file(folder: Path) -> None:
+    link, before = Told(), look(folder)
+    sources = read_files(folder, write=["app.py"])
+    answer = Result.completed(said(("app.py", NEW)))
+    with anyio.CancelScope() as scope:
+        scope.cancel()
+        await carry_out(answer, sources, "0" * 16, link, folder=str(folder))
+    assert scope.cancelled_caught
+    assert (link.events, link.notes) == ([], [])
+    assert look(folder) == before
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_a_stop_before_the_thread_has_begun_keeps_it_from_beginning(folder: Path) -> None:
+    link, before = Told(), look(folder)
+    sources, answer = read_files(folder, write=["app.py"]), Result.completed(said(("app.py", NEW)))
+    limiter = anyio.to_thread.current_default_thread_limiter()
+    limiter.total_tokens, usual = 1, limiter.total_tokens
+    async with limiter:  # no thread is free
+        work = asyncio.create_task(carry_out(answer, sources, "0" * 16, link, folder=str(folder)))
+        while not limiter.statistics().tasks_waiting:
+            await anyio.lowlevel.checkpoint()
+        work.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await work
+    limiter.total_tokens = usual
+    assert link.notes == []
     assert look(folder) == before
 
 

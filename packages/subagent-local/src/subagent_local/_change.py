@@ -68,15 +68,15 @@ async def carry_out(result: Result, sources: Sources, boundary: str, link: Link,
         The result with the notes and a line for each file as its output, or an `error` that says what was written; the
         output is then what the model said.
     """
-    if not result.ok:
-        return result if result.failure else replace(result, failure=_cut_off(result))
+    if not result.ok:  # half of a JSON text is no answer to show
+        return result if result.failure else replace(result, output="", failure=_cut_off(result))
     try:
         change = read_change(result.output, sources.write, boundary)
     except Unusable as error:
         why = f"the answer was refused, and nothing was written: {error}"
         return replace(result, stop_reason="error", failure=Failure("output", "run", why))
-    await anyio.lowlevel.checkpoint()  # whoever follows the run has seen the end of the answer now
-    await anyio.lowlevel.checkpoint_if_cancelled()  # the last moment for a stop
+    await anyio.lowlevel.checkpoint()
+    await anyio.lowlevel.checkpoint_if_cancelled()  # the last moment for a stop, also for one that came in that turn
     for rewrite in change.rewrites:
         link.emit(_step(rewrite.file.path))
     try:

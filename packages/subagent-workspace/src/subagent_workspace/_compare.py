@@ -5,7 +5,6 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Final
 
 from ._fingerprint import State, same
 from ._lines import count_edits
@@ -14,13 +13,6 @@ from .changes import FileChange, FileStatus
 __all__ = ["Change", "Counts", "differences", "told"]
 
 Counts = tuple[int | None, int | None]
-# Every empty file is the same as every other: that says nothing about where it came from.
-_EMPTY: Final = frozenset(
-    [
-        "e69de29bb2d1d6434b8b29ae775ad8c2e48c5391",
-        "473a0f4c3be8a93681a267e3b1e9a7dcda1185436fe141f7749120a303721813",
-    ]
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,9 +81,9 @@ def _join(found: dict[str, Change], gone: dict[str, Change], change: Change, old
 def _keys(state: State | None) -> list[tuple[str, str]]:
     """What its contents can be found by."""
     if state is None or state.size == 0 or state.kind == "other":
-        return []
+        return []  # every empty file is the same as every other: that says nothing about where it came from
     kind = "link" if state.kind == "link" else "file"
-    return [(kind, text) for text in (state.digest, state.blob) if text and text not in _EMPTY]
+    return [(kind, text) for text in (state.digest, state.blob) if text]
 
 
 def told(change: Change, counted: Mapping[str, Counts | None]) -> FileChange:
