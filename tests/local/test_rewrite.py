@@ -108,6 +108,8 @@ REFUSED: dict[str, tuple[str, str]] = {
     "JSON that is none": (answer(("data.json", '{"a": }')), "data.json would have an error of syntax"),
     "TOML that is none": (answer(("conf.toml", "a = \n")), "conf.toml would have an error of syntax"),
     "brackets without end": (answer(("app.py", "(" * 50_000)), "app.py would have an error of syntax"),
+    "too deep for the parser": (answer(("app.py", "-" * 100_000 + "1")), "app.py would have an error of syntax"),
+    "too deep for its tree": (answer(("app.py", "a" + ".b" * 100_000)), "app.py would have an error of syntax"),
     "one bad file of two": (answer(("notes.md", "fine\n"), ("app.py", "def")), "app.py would have an error of syntax"),
 }  # fmt: skip
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 import pytest
 from local_kit import CHAT, Reply, Seen, Site, piece, run, sse, start_error
 
@@ -32,6 +33,7 @@ from subagents import (
     ShutdownReport,
     StartedEvent,
     TextEvent,
+    ThoughtEvent,
     ToolEvent,
     UsageEvent,
     visible,
@@ -117,6 +119,14 @@ async def test_followers_hear_how_far_it_is_and_read_the_answer_once(scripted: S
     assert 0 < progress.data["done"] < progress.data["total"]
     kinds = [type(event) for event in events if not isinstance(event, NoticeEvent)]
     assert kinds == [StartedEvent, UsageEvent, ToolEvent, ToolEvent, TextEvent]
+
+
+async def test_what_the_model_thinks_is_told_as_it_comes(scripted: Site, gguf: str, folder: Path) -> None:
+    thought: dict[str, object] = {"choices": [{"delta": {"reasoning_content": "A docstring, then."}}]}
+    scripted.scripts[CHAT] = sse(thought, piece(said(("app.py", NEW)), "stop"))
+    result, events = await change(gguf, folder, "app.py")
+    assert result.ok, result
+    assert ThoughtEvent("A docstring, then.") in events
 
 
 async def test_the_model_gets_no_tools_a_schema_and_the_files_as_data(scripted: Site, gguf: str, folder: Path) -> None:
@@ -331,12 +341,26 @@ async def test_a_file_that_changes_while_the_model_writes_stops_all_of_them(
     assert (result.failure.kind, result.failure.stage, result.failure.retryable) == ("policy", "write", True)
     assert f"'sub/deep.py': {reason}" in result.failure.message
     assert steps(events)[2:] == [
-        ("app.py: it was not tried, because another one failed", "failed"),
+        ("app.py: it was not tried", "failed"),
         (steps(events)[3][0], "failed"),
     ]
     assert reason in steps(events)[3][0]
     assert result.evidence.edits == 0
     assert look(folder) == seen_after
+
+
+async def test_a_folder_that_goes_away_while_the_model_writes_is_told(scripted: Site, gguf: str, folder: Path) -> None:
+    def reply(seen: Seen) -> Reply:
+        folder.rename(folder.with_name("moved"))
+        return whole(("app.py", NEW))
+
+    scripted.scripts[CHAT] = reply
+    result, events = await change(gguf, folder, "app.py")
+    assert result.failure is not None
+    assert (result.failure.kind, result.failure.stage) == ("policy", "write")
+    assert "cannot be used: no such file or directory" in result.failure.message
+    assert steps(events)[1:] == [("app.py: it was not tried", "failed")]
+    assert (folder.with_name("moved") / "app.py").read_text() == APP
 
 
 class Disk:
@@ -471,24 +495,22 @@ async def test_a_stop_between_the_answer_and_the_writing_changes_no_file(folder:
         scope.cancel()
         await carry_out(answer, sources, "0" * 16, link, folder=str(folder))
     assert scope.cancelled_caught
-    assert (link.events, link.notes) == ([], [])
+    assert (steps(link.events), link.notes) == ([("app.py", "in_progress")], [])
     assert look(folder) == before
 
 
-@pytest.mark.parametrize("anyio_backend", ["asyncio"])
-async def test_a_stop_before_the_thread_has_begun_keeps_it_from_beginning(folder: Path) -> None:
-    link, before = Told(), look(folder)
+async def test_a_thread_that_comes_too_late_writes_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    link, before, late = Told(), look(folder), list[Callable[[], object]]()
     sources, answer = read_files(folder, write=["app.py"]), Result.completed(said(("app.py", NEW)))
-    limiter = anyio.to_thread.current_default_thread_limiter()
-    limiter.total_tokens, usual = 1, limiter.total_tokens
-    async with limiter:  # no thread is free
-        work = asyncio.create_task(carry_out(answer, sources, "0" * 16, link, folder=str(folder)))
-        while not limiter.statistics().tasks_waiting:
-            await anyio.lowlevel.checkpoint()
-        work.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await work
-    limiter.total_tokens = usual
+
+    async def cancelled(body: Callable[[], object]) -> None:
+        late.append(body)
+        raise asyncio.CancelledError  # of the task, while the thread has the work and has not begun
+
+    monkeypatch.setattr("anyio.to_thread.run_sync", cancelled)
+    with pytest.raises(asyncio.CancelledError):
+        await carry_out(answer, sources, "0" * 16, link, folder=str(folder))
+    late[0]()
     assert link.notes == []
     assert look(folder) == before
 
@@ -518,6 +540,8 @@ async def test_a_stop_while_files_are_written_waits_and_the_result_says_what_was
             started.cancel("enough")
             verdict = await started.result()
             assert (folder / "app.py").read_text() == APP
+            for _ in range(20):  # the loop goes on meanwhile
+                await anyio.lowlevel.checkpoint()
             go.set()
             result = await started.closed()
     assert (verdict.stop_reason, verdict.evidence.notes) == ("aborted", ("enough",))

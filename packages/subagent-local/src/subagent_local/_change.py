@@ -1,7 +1,7 @@
 """The files of an answer written, and what became of each told.
 
-A stop lands before the writing begins, or waits for its end: it is milliseconds, in a thread, and shielded. Whichever
-verdict the run has by then, its evidence says of each file that it was written.
+A stop lands before the writing begins, or waits for its end: it is milliseconds, in a thread. Whichever verdict the run
+has by then, its evidence says of each file that it was written.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from dataclasses import replace
 from typing import Final
 
 import anyio
-import anyio.lowlevel
 from anyio import to_thread
 
 from subagent_local._rewrite import Change, Unusable, read_change
@@ -29,7 +28,7 @@ from subagent_workspace import (
 from subagents import Event, Failure, Link, NoticeEvent, Result, TextEvent, ToolEvent, ToolStatus, visible
 
 _NOTES: Final = 2000  # characters of the model's own words
-_LEFT: Final = "it was not tried, because another one failed"
+_LEFT: Final = "it was not tried"
 _PATIENCE: Final = 10.0  # seconds for a thread that writes while the event loop ends around it
 _NEWS: Final = 1.0  # seconds between two words about how far the answer is
 
@@ -75,8 +74,6 @@ async def carry_out(result: Result, sources: Sources, boundary: str, link: Link,
     except Unusable as error:
         why = f"the answer was refused, and nothing was written: {error}"
         return replace(result, stop_reason="error", failure=Failure("output", "run", why))
-    await anyio.lowlevel.checkpoint()
-    await anyio.lowlevel.checkpoint_if_cancelled()  # the last moment for a stop, also for one that came in that turn
     for rewrite in change.rewrites:
         link.emit(_step(rewrite.file.path))
     try:
@@ -101,8 +98,8 @@ async def _uninterrupted(
 ) -> tuple[Written, ...]:
     """Do the work in a thread, or not at all when a cancellation comes before it has begun, and tell what it did.
 
-    The shield keeps out the cancellation of a scope. That of an asyncio task (the end of its loop, or somebody else's
-    `Task.cancel`) comes through, and then the thread is waited for without the loop.
+    Once the thread has begun, the cancellation of a scope waits for it. That of an asyncio task (the end of its loop,
+    or somebody else's `Task.cancel`) comes through, and then the thread is waited for without the loop.
 
     Raises:
         WorkspaceError: of the work.
@@ -120,8 +117,7 @@ async def _uninterrupted(
                 over.set()
 
     try:
-        with anyio.CancelScope(shield=True):
-            await to_thread.run_sync(body)
+        await to_thread.run_sync(body)
     except BaseException:
         if not claim.acquire(blocking=False):
             over.wait(_PATIENCE)
