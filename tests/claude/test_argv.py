@@ -62,6 +62,7 @@ def test_the_defaults_read_nobodys_settings_and_ask_us() -> None:
     found = arguments(settings(ClaudeCodeOptions(), Task("x"), None, None))
     assert found == [
         *("--output-format", "stream-json", "--verbose"),
+        *("--disallowedTools", "ScheduleWakeup"),
         *("--permission-prompt-tool", "stdio", "--permission-mode", "default"),
         *("--settings", found[found.index("--settings") + 1]),
         *("--include-partial-messages", "--strict-mcp-config", "--setting-sources="),

@@ -82,6 +82,11 @@ SERVER = {"db": {"command": "x"}}
     [
         ({"allowed_tools": ("Bsh",)}, "near it: Bash"),
         ({"disallowed_tools": ("WebFetsh(domain:x)",)}, "near it: WebFetch"),
+        ({"disallowed_tools": ("WebFetch(localhost)",)}, "it is WebFetch"),
+        ({"disallowed_tools": ("Write(secret/**)",)}, "would match nothing"),
+        ({"disallowed_tools": ("Monitor(touch *)",)}, "would match nothing"),
+        ({"disallowed_tools": ("mcp__db__say(x)",), "mcp_servers": {"db": {"command": "db"}}}, "would match nothing"),
+        ({"allowed_tools": ("Glob(sub/**)",)}, "would match nothing"),
         ({"agents": {"a": {**AGENT, "tools": ("Wrote",)}}}, "near it: Write"),
         ({"agents": {"a": {**AGENT, "disallowed_tools": ("nothing-like-it",)}}}, "is no tool of Claude Code"),
         ({"allowed_tools": ("mcp__dp__query",), "mcp_servers": SERVER}, "near it: mcp__db"),
@@ -137,6 +142,7 @@ def test_a_trailing_slash_of_an_address_is_dropped() -> None:
         {"tools": ("mcp__mail",)},
         {"output_schema": {"type": "object", "description": "x" * 100_001}},
         {"output_schema": {"type": "nonsense"}},
+        {"output_schema": {"type": "array"}},
         {"resume": "--x"},
         {"resume": "{" + ID + "}"},
         {"prompt": "a\0b"},
@@ -221,3 +227,19 @@ def test_what_all_engines_refuse_is_refused_here_too(options: dict[str, Any], to
     with pytest.raises(ValidationError) as caught:
         ClaudeCodeOptions(**options)
     assert told in str(caught.value)
+
+
+def test_an_agent_that_gets_no_tool_of_the_task_is_refused() -> None:
+    claude = ClaudeCode(agents={"a": {"description": "d", "prompt": "p", "tools": ("Bash",)}})
+    with pytest.raises(TaskError, match="may use Bash, and the task none of it"):
+        claude.start("x", tools=("Read", "Agent"))
+    claude.start("x", tools=("Bash", "Agent"))
+    claude.start("x", tools=("Read",))  # no agent can start there
+
+
+def test_an_agent_that_names_a_tool_of_a_server_shares_the_server_with_the_task() -> None:
+    agent: AgentFields = {"description": "d", "prompt": "p", "tools": ("mcp__db__query",)}
+    claude = ClaudeCode(agents={"a": agent}, mcp_servers={"db": {"command": "db"}})
+    claude.start("x", tools=("mcp__db", "Agent"))
+    with pytest.raises(TaskError, match="the task none of it"):
+        claude.start("x", tools=("Read", "Agent"))

@@ -190,6 +190,23 @@ def test_a_resumed_session_that_took_nothing_costs_nothing() -> None:
     assert (found.usage.input_tokens, found.cost_usd) == (0, 0.0)
 
 
+def test_a_sub_agent_that_failed_in_the_background_is_told() -> None:
+    ended = {"type": "system", "subtype": "task_notification", "status": "failed", "summary": "zero tools"}
+    seen = Watched(INIT, ended, {**ended, "status": "completed"})
+    notices = [e for e in seen.events if isinstance(e, NoticeEvent)]
+    assert [(e.code, e.text) for e in notices] == [
+        ("background", "a sub-agent or command in the background failed: zero tools")
+    ]
+
+
+def test_a_server_that_the_engine_did_not_take_is_told() -> None:
+    events: list[Event] = []
+    turn = Turn(events.append, accepted=bool, ended=bool, rests=bool, over=bool, asked_servers=("db", "ide"))
+    turn.sent("task")
+    turn.told({**INIT, "mcp_servers": [{"name": "db", "status": "connected"}]})
+    assert [e.text for e in events if isinstance(e, NoticeEvent)] == ["Claude Code did not take the MCP server ide"]
+
+
 def test_what_a_resumed_session_took_before_is_not_counted() -> None:
     since = {"m": {"inputTokens": 100, "outputTokens": 20, "costUSD": 0.5}}
     total = {"m": {"inputTokens": 400, "outputTokens": 80, "costUSD": 2.0}}

@@ -32,6 +32,7 @@ CLAUDE: list[tuple[str, float | None]] = [
     ("You've hit your limit \u00b7 resets 10pm (America/New_York)", at(13, 22, zone=NEW_YORK)),
     ("You've hit your session limit \u00b7 resets 2:10pm (America/Sao_Paulo)", at(13, 14, 10, zone=SAO_PAULO)),
     ("Weekly limit reached \u00b7 resets Mon 9am", at(18, 9)),
+    ("You have reached your API usage limits. You will regain access on 2030-03-15 at 00:00 UTC.", at(15, 0)),
 ]
 CODEX: list[tuple[str, float | None]] = [
     (

@@ -28,6 +28,10 @@ _ASKED: Final = (
 )
 
 
+_NEVER: Final = ("ScheduleWakeup",)
+"""Not offered: the model would end its turn in the belief that somebody wakes it."""
+
+
 def settings(options: ClaudeCodeOptions, task: Task, instructions: Path | None, servers: Path | None) -> Settings:
     """What this run says.
 
@@ -44,7 +48,7 @@ def settings(options: ClaudeCodeOptions, task: Task, instructions: Path | None, 
         "allowed_tools": list(options.allowed_tools),
         "max_turns": task.max_turns,
         "max_budget_usd": task.budget,
-        "disallowed_tools": list(options.disallowed_tools),
+        "disallowed_tools": [*options.disallowed_tools, *_NEVER],
         "model": task.model or options.model,
         "permission_prompt_tool_name": "stdio",
         "permission_mode": options.permission_mode,

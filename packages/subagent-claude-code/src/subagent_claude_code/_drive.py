@@ -71,6 +71,7 @@ class Drive:
             rests=lambda: self._rests.set(),
             over=lambda: self._over.set(),
             asked_tools=task.tools or (),
+            asked_servers=tuple(servers_of(options.mcp_servers, task.tools)),
         )
         self._gave_up: Failure | None = None
         self._asked = False  # the prompt went out

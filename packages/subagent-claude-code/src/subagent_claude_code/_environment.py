@@ -58,7 +58,7 @@ def engine_env(options: ClaudeCodeOptions, home: Home, key: str | None, version:
     """
     given = {**_SPOKEN, "CLAUDE_AGENT_SDK_VERSION": version, "CLAUDE_CODE_MAX_RETRIES": str(options.max_retries)}
     given["MCP_TIMEOUT"] = str(max(1, round(options.ready_timeout * 500)))  # ms; it waits for its servers before a task
-    silence = str(round(options.request_timeout * 1000))  # ms; of the second one the engine takes at least 10 s
+    silence = str(max(1, round(options.request_timeout * 1000)))  # ms; of the second one the engine takes at least 10 s
     given |= {"API_TIMEOUT_MS": silence, "CLAUDE_BYTE_STREAM_IDLE_TIMEOUT_MS": silence}
     given[ENV_FILE] = str(home.own / "env.sh")
     if key is not None or options.base_url is not None:

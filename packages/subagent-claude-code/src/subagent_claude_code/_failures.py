@@ -160,6 +160,7 @@ _TEXTS: Final[tuple[tuple[str, Rule], ...]] = (
         r"insufficient (?:credits?|funds|balance|quota)|billing error",
         _CREDIT,
     ),
+    (r"\b(?:increase|acceleration) rate\b", _OVERLOAD),  # a bound of how fast usage may grow
     (
         rf"\b{_SPENT} (?:your|the|this|its|our) (?:(?:[^.]|\.\d){{0,60}} )?{_BOUND}|"
         rf"{_BOUND} (?:(?:has|have|was|is|been|already) )*{_SPENT}\b|{_BOUND}\W{{0,3}}(?:will )?(?:be )?resets?\b",

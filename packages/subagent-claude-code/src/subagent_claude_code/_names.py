@@ -37,6 +37,10 @@ _FORMER: Final = {
 }
 """Names that the engine still takes, and itself says (`Task`), for one that it has now."""
 
+_PATTERNS: Final = frozenset({"Agent", "Bash", "Edit", "PowerShell", "Read", "Skill", "Task", "WebFetch"})
+"""Tools whose rules take a pattern that the engine looks at (observed but for PowerShell); one on another
+tool would match nothing, so that it forbade nothing."""
+
 _RULE: Final = re.compile(r"([A-Za-z][A-Za-z0-9_-]{0,127}(?:__\*)?)(\([^\r\n\0]{1,1000}\))?")
 _OF_SERVER: Final = re.compile(r"mcp__(.+?)(?:__(.+))?")
 _PLAIN_MODEL: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@+\[\]-]{0,127}")
@@ -56,7 +60,19 @@ def tool_of(rule: str) -> str:
     found = _RULE.fullmatch(rule)
     if found is None:
         raise ValueError(f"{rule[:80]!r} is no rule: a tool's name, or a name and a pattern, as `Bash(git *)`")
-    return found[1]
+    tool, pattern = found[1], found[2]
+    if pattern is None or pattern == "(*)":
+        return tool
+    if server_of(tool) is None and present_name(tool) not in TOOLS:  # an unknown one, of which the name is the fault
+        return tool
+    if tool not in _PATTERNS:
+        raise ValueError(
+            f"{rule[:80]!r} would match nothing: Claude Code looks at a pattern in Bash(…), Read(…), Edit(…) (which"
+            " counts for Write and NotebookEdit too; Bash does for Monitor), WebFetch(domain:…), Agent(…) and Skill(…)"
+        )
+    if tool == "WebFetch" and not pattern.startswith("(domain:"):
+        raise ValueError(f"{rule[:80]!r} would match nothing: it is WebFetch(domain:example.org)")
+    return tool
 
 
 def server_of(tool: str) -> str | None:

@@ -68,6 +68,7 @@ class Turn:
         rests: Callable[[], object],
         over: Callable[[], object],
         asked_tools: tuple[str, ...] = (),
+        asked_servers: tuple[str, ...] = (),
     ) -> None:
         """Nothing has come yet.
 
@@ -78,10 +79,11 @@ class Turn:
             rests: told when the engine is at nothing, although a message of ours has no answer yet.
             over: told when no further turn is owed; again after `sent`.
             asked_tools: what the task wants to use.
+            asked_servers: MCP servers that it was told of.
         """
         self._emit, self._tell_accepted, self._tell_ended = emit, accepted, ended
         self._tell_rests, self._tell_over = rests, over
-        self._asked_tools = asked_tools
+        self._asked_tools, self._asked_servers = asked_tools, asked_servers
         self.session: str | None = None
         self.model: str | None = None
         self.accepted = self.over = self._final = False
@@ -214,6 +216,9 @@ class Turn:
             self._denied.add(text_in(message, "tool_use_id"))
             why = text_in(message, "decision_reason") or text_in(message, "message")
             self._emit(NoticeEvent(one_line(f"{text_in(message, 'tool_name')} was refused: {why}"), "refused"))
+        elif subtype == "task_notification" and (status := text_in(message, "status")) not in ("", "completed"):
+            text = f"a sub-agent or command in the background {status}: {text_in(message, 'summary')}"
+            self._emit(NoticeEvent(one_line(text), "background", "warning"))
         elif subtype == "informational":
             self._emit(NoticeEvent(one_line(text_in(message, "content")), subtype))
         elif subtype not in _QUIET:
@@ -227,7 +232,10 @@ class Turn:
         self.session, self.model = text_in(message, "session_id") or None, text_in(message, "model") or None
         self._tell_accepted()
         self._told_tools(frozenset(map(present_name, texts_in(message, "tools"))))
-        for server in objects_in(message, "mcp_servers"):
+        servers = objects_in(message, "mcp_servers")
+        for name in sorted(set(self._asked_servers) - {text_in(server, "name") for server in servers}):
+            self._emit(NoticeEvent(f"Claude Code did not take the MCP server {name}", "mcp-server", "warning"))
+        for server in servers:
             if (status := text_in(server, "status")) not in _WELL:
                 text = f"the MCP server {text_in(server, 'name')} is not there: {status}"
                 self._emit(NoticeEvent(one_line(text), "mcp-server", "warning"))

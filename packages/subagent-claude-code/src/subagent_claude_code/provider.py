@@ -16,7 +16,7 @@ from typing import ClassVar, Final, Unpack, get_args
 
 from pydantic import BaseModel
 
-from subagent_claude_code._names import Effort, check_model, check_names, server_of
+from subagent_claude_code._names import Effort, check_model, check_names, present_name, server_of
 from subagent_claude_code._servers import secrets_of
 from subagent_claude_code.options import ClaudeCodeFields, ClaudeCodeOptions
 from subagent_process import remember
@@ -71,12 +71,27 @@ class ClaudeCode(Provider):
         if task.effort is not None and task.effort not in get_args(Effort):
             raise TaskError(f"effort {task.effort!r} is none of {', '.join(get_args(Effort))}")
         self._check_tools(task.tools or ())
+        if "Agent" in map(present_name, task.tools or ()):
+            self._check_agents(task.tools or ())
+        if task.output_schema is not None and task.output_schema.get("type", "object") != "object":
+            raise TaskError(
+                f"output_schema describes {task.output_schema['type']!r}, and Claude Code takes an object alone: put it"
+                " into one, as a property"
+            )
         if task.output_schema is not None and len(json.dumps(task.output_schema)) > _SCHEMA_BYTES:
             raise TaskError(
                 f"output_schema is longer than {_SCHEMA_BYTES:,} bytes, and Claude Code takes no longer one"
             )
         if task.resume is not None and not _is_uuid(task.resume):
             raise TaskError(f"resume is the session of an earlier run, a UUID, not {task.resume[:80]!r}")
+
+    def _check_agents(self, tools: Sequence[str]) -> None:
+        for name, agent in self.options.agents.items():
+            if agent.tools is not None and not _shared(agent.tools, tools):
+                raise TaskError(
+                    f"the agent {name} may use {', '.join(agent.tools) or 'nothing'}, and the task none of it: an agent"
+                    " gets what both name"
+                )
 
     def _check_tools(self, tools: Sequence[str]) -> None:
         try:
@@ -110,6 +125,12 @@ class ClaudeCode(Provider):
         from subagent_claude_code._binary import probe
 
         return await probe(self.options)
+
+
+def _shared(one: Sequence[str], other: Sequence[str]) -> bool:
+    """Whether both name a tool; those of a server count as one."""
+    first, second = ({server_of(tool) or present_name(tool) for tool in tools} for tools in (one, other))
+    return not first.isdisjoint(second)
 
 
 def _is_uuid(text: str) -> bool:

@@ -37,7 +37,8 @@ _PERIOD: Final = re.compile(
 )
 _PIPE: Final = re.compile(r"\|\s?(\d{1,20})(?!\d)")
 _CUE: Final = re.compile(
-    r"(?i)\b(?:resets?|resetting|refresh(?:es)?|renews?|refills?|restored|try again|come back|retry|available|until)\b"
+    r"(?i)\b(?:resets?|resetting|refresh(?:es)?|renews?|refills?|restored|try again|come back|retry|available|until"
+    r"|(?:regain|get) access)\b"
     r"(?:[ -](?:again|at|on|after|in|next|about|around|approximately)\b)*:? ~?"
 )
 _SPAN: Final = re.compile(
@@ -46,7 +47,10 @@ _SPAN: Final = re.compile(
 )
 _ONE: Final = re.compile(r"(?i)\A(?:an?|one) ")
 _UNITS: Final = {"w": 604_800.0, "d": 86_400.0, "h": 3600.0, "mi": 60.0, "m": 60.0, "s": 1.0, "ms": 0.001, "mil": 0.001}
-_ISO: Final = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?(?:Z|[+-]\d\d:?\d\d)?")
+_ISO: Final = re.compile(
+    r"(?i)(\d{4}-\d\d-\d\d)(?:T| at | )(\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?)"
+    r"(?: ?(Z\b|(?:UTC|GMT)\b(?![+-])|[+-]\d\d:?\d\d))?"
+)
 _DAYS: Final = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 _MONTHS: Final = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _DATE: Final = rf"""
@@ -145,7 +149,8 @@ def _epoch(digits: str) -> float:
 def _instant(text: str, now: datetime) -> float | None:
     if found := _ISO.match(text):
         try:
-            stamp = datetime.fromisoformat(found[0])
+            zone = "Z" if (found[3] or "").upper() in ("Z", "UTC", "GMT") else found[3] or ""
+            stamp = datetime.fromisoformat(f"{found[1]}T{found[2]}{zone}")
             return (stamp.replace(tzinfo=now.tzinfo) if stamp.tzinfo is None else stamp).timestamp()
         except (ValueError, OverflowError):
             return None
