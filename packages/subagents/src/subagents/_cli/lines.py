@@ -66,6 +66,16 @@ def tool_line(event: ToolEvent) -> Text:
     return line
 
 
+_DIFF: Final[Mapping[str, str]] = {"+": "green", "-": "red", "@": "cyan"}
+
+
+def diff_lines(event: ToolEvent) -> list[Text]:
+    """The unified diff that an edit step carries, in git's colours; nothing where its output is something else."""
+    if event.kind != "edit" or not event.output.startswith("--- "):
+        return []
+    return [Text(visible(line), _DIFF.get(line[:1], "")) for line in event.output.rstrip("\n").split("\n")]
+
+
 def plan_lines(event: PlanEvent) -> list[Text]:
     """The plan, a line for each entry."""
     return [
