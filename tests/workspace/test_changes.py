@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 
 import pytest
 from changes_kit import after, before, changed, git, repository, rows, write
 
-from subagent_workspace import _fingerprint  # pyright: ignore[reportPrivateUsage]
+from subagent_workspace import _fingerprint, _look  # pyright: ignore[reportPrivateUsage]
 from subagent_workspace.snapshots import snapshot
 
 pytestmark = pytest.mark.anyio
@@ -394,3 +395,21 @@ async def test_a_folder_without_git_has_no_snapshot_unless_contents_are_asked_fo
     assert await snapshot(tmp_path) is None
     assert await snapshot("/dev") is None  # nothing of git above it either
     assert await snapshot(tmp_path, content=True) is not None
+
+
+@pytest.mark.parametrize("ahead", [0, 100])
+async def test_what_is_ignored_no_longer_is_the_runs_only_where_the_run_made_it(
+    ahead: int, repo: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(repo, {".gitignore": "secret.env\nout/\n", "secret.env": "person\n", "out/x": "x\n"})
+    git(repo, "add", ".gitignore")
+    git(repo, "commit", "-q", "-m", "ignore")
+    now = time.time
+    monkeypatch.setattr(_look.time, "time", lambda: now() + ahead)  # as if it was all there long before
+    seen = await before(repo)
+    monkeypatch.undo()
+    write(repo, {".gitignore": "\n"})
+    found = await after(seen)
+    told = [file.path for file in found.files]
+    assert told == ([".gitignore"] if ahead else [".gitignore", "out/x", "secret.env"])
+    assert any("are ignored no longer" in note for note in found.unseen) == bool(ahead)

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import os
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import anyio
 import anyio.lowlevel
 import pytest
+from worktree_kit import BOUND, git, made, repository_in
 
 from subagent_workspace import (
-    Worktree,
     WorktreeDirty,
     WorktreeFailed,
-    add_worktree,
     finish_worktree,
     list_worktrees,
     remove_worktree,
@@ -23,24 +21,10 @@ from subagent_workspace import (
 
 pytestmark = pytest.mark.anyio
 
-BOUND = 60.0
-
-
-def git(folder: Path | str, *arguments: str) -> str:
-    whole = ["git", "-C", str(folder), "-c", "user.name=n", "-c", "user.email=e@example.org", *arguments]
-    return subprocess.run(whole, check=True, capture_output=True, text=True).stdout.strip()
-
 
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
-    top = tmp_path / "repo"
-    (top / "pkg").mkdir(parents=True)
-    git(tmp_path, "init", "-q", "-b", "main", str(top))
-    (top / "a.txt").write_text("one\n")
-    (top / "pkg" / "b.txt").write_text("b\n")
-    git(top, "add", ".")
-    git(top, "commit", "-qm", "first")
-    return top
+    return repository_in(tmp_path)
 
 
 @pytest.fixture
@@ -51,11 +35,6 @@ def state(repository: Path) -> Callable[[], tuple[str, ...]]:
         return git(repository, "status", "--porcelain"), git(repository, "rev-parse", "HEAD"), git(repository, "branch")
 
     return look
-
-
-async def made(folder: Path, where: Path, name: str = "x") -> Worktree:
-    with anyio.fail_after(BOUND):
-        return await add_worktree(folder, name=name, parent=where)
 
 
 async def test_it_begins_at_head_and_belongs_to_no_branch(

@@ -45,6 +45,9 @@ _OVERRIDES: Final = {
     "diff.renameLimit": "400",
     "status.renameLimit": "400",
     "log.showSignature": "false",
+    "core.ignoreStat": "false",  # it marks what is checked out as never changed
+    "diff.submodule": "short",  # any other starts git in the submodule, which has settings of its own
+    "sparse.expectFilesOutsideOfPatterns": "false",
     "submodule.recurse": "false",
 }
 _DRIVER: Final = {"clean": "", "smudge": "", "process": "", "required": "false"}

@@ -35,6 +35,11 @@ class Snapshot:
         self._seen = seen
         self._notes = notes
 
+    @property
+    def root(self) -> str:
+        """The top of the repository; the folder itself where there is none."""
+        return self._seen.top if isinstance(self._seen, Look) else self._folder
+
     async def changes(self) -> Changes:
         """What differs now.
 

@@ -273,17 +273,24 @@ class RunState(Link):
             if not self.ended.open:
                 self.settle(aborted("the event loop ended") if _host.being_cancelled() else self._unfinished())
                 self.driven.set()
-                if not killed and not _host.being_cancelled():
-                    await self._look()
-                self.end()
+                try:
+                    if not killed and not _host.being_cancelled():
+                        await self._look()
+                finally:
+                    self.end()
 
     async def _look(self) -> None:
         """What the run did to its folder."""
         try:
-            with anyio.move_on_after(self.folder.bound, shield=True):
+            with anyio.move_on_after(self.folder.bound, shield=True) as patience:
                 await self.folder.close(worked=self.accepted)
+            if patience.cancelled_caught:
+                self._notes.append(self.folder.untold(f"it took longer than {self.folder.bound:g} s"))
+        except anyio.get_cancelled_exc_class():
+            self._notes.append(self.folder.untold("it was broken off"))
+            raise
         except Exception as exc:  # noqa: BLE001  # a fault of ours there must not cost the verdict
-            self._notes.append(redact(f"what changed in the folder could not be told: {told(leaves(exc)[0])}"))
+            self._notes.append(redact(self.folder.untold(told(leaves(exc)[0]))))
             self._say(logging.ERROR, "looking at the folder failed", exc)
 
     def _goes_on(self, exc: BaseException) -> bool:
