@@ -198,6 +198,21 @@ async def test_a_raw_cancellation_of_the_look_does_not_keep_anybody_waiting(
     assert any("it was broken off" in note for note in result.evidence.notes)
 
 
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_a_task_that_never_took_its_first_step_keeps_nobody_waiting() -> None:
+    run = Scripted(scripted.completes()).start("go")
+    entering = asyncio.ensure_future(run.__aenter__())
+    await asyncio.sleep(0)
+    for task in asyncio.all_tasks():
+        if task.get_name().startswith("subagents scripted"):
+            task.cancel()
+    with anyio.fail_after(BOUND):
+        await entering
+        result = await run.closed()
+    assert result.stop_reason == "aborted"
+    assert not result.evidence.left_behind
+
+
 # -- a worktree of its own ---------------------------------------------------------------------------------------------
 
 

@@ -129,3 +129,51 @@ async def test_one_that_a_killed_harness_left_is_listed(
 async def test_a_name_that_is_no_word_is_refused(name: str, repository: Path, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="is no name of a worktree"):
         await made(repository, tmp_path / "w", name)
+
+
+async def test_configuration_that_counts_in_the_worktree_alone_is_not_run(repository: Path, tmp_path: Path) -> None:
+    marker = tmp_path / "ran"
+    evil = tmp_path / "evil.cfg"
+    evil.write_text(f'[filter "evil"]\n\tsmudge = "touch {marker}; cat"\n\tclean = "touch {marker}; cat"\n')
+    (repository / ".git" / "info").mkdir(exist_ok=True)
+    (repository / ".git" / "info" / "attributes").write_text("* filter=evil\n")
+    for condition in ("gitdir:**/worktrees/**", "onbranch:subagents/**"):
+        git(repository, "config", f"includeIf.{condition}.path", str(evil))
+    git(repository, "worktree", "add", "-q", "--detach", str(tmp_path / "plain"))
+    assert marker.exists()  # plain git runs it
+    marker.unlink()
+    worktree = await made(repository, tmp_path / "w")
+    Path(worktree.path, "a.txt").write_text("two\n")
+    report = await finish_worktree(worktree)
+    assert "+two\n" in report.diff
+    assert not marker.exists()
+
+
+async def test_a_submodules_own_filter_is_not_run_for_the_diff(repository: Path, tmp_path: Path) -> None:
+    marker = tmp_path / "ran"
+    worktree = await made(repository, tmp_path / "w")
+    sub = Path(worktree.path, "sub")
+    git(worktree.path, "init", "-q", str(sub))
+    (sub / "f.txt").write_text("x\n")
+    git(sub, "add", ".")
+    git(sub, "commit", "-qm", "one")
+    git(sub, "config", "filter.evil.clean", f"touch {marker}; cat")
+    (sub / ".git" / "info").mkdir(exist_ok=True)
+    (sub / ".git" / "info" / "attributes").write_text("* filter=evil\n")
+    (sub / "f.txt").write_text("y\n")
+    Path(worktree.path, "empty").mkdir()
+    git(worktree.path, "init", "-q", "empty")
+    Path(worktree.path, "a.txt").write_text("two\n")
+    report = await finish_worktree(worktree)
+    assert "+two\n" in report.diff
+    assert not marker.exists()
+
+
+async def test_a_rebase_that_is_not_finished_is_left_as_it_is(repository: Path, tmp_path: Path) -> None:
+    worktree = await made(repository, tmp_path / "w")
+    Path(worktree.git_dir, "rebase-merge").mkdir()
+    Path(worktree.path, "a.txt").write_text("two\n")
+    report = await finish_worktree(worktree)
+    assert report.branch == "subagents/x"
+    assert "unfinished" in report.notes[0]
+    assert git(worktree.path, "rev-parse", "--symbolic-full-name", "HEAD") == "HEAD"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import posixpath
+from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
@@ -45,21 +46,36 @@ def differences(pairs: Iterable[Change], renames: Mapping[str, str]) -> list[Cha
     found = {pair.path: pair for pair in there if pair.committed or not same(pair.before, pair.after)}
     gone = {path: change for path, change in found.items() if change.before and not change.after}
     come = [change for _, change in sorted(found.items()) if change.after and not change.before]
-    by_contents: dict[tuple[str, str], list[str]] = {}
-    for path in sorted(gone):
-        for key in _keys(gone[path].before):
-            by_contents.setdefault(key, []).append(path)
+    twins = _Twins(gone)
     told_by_git = [(change, _origin(change.path, renames, gone)) for change in come]
     for change, old in told_by_git:
         if old in gone:
             _join(found, gone, change, old)
     for change, old in told_by_git:
-        if old is None and gone:
-            alike = (path for key in _keys(change.after) for path in by_contents.get(key, ()) if path in gone)
-            name = posixpath.basename(change.path)
-            if twins := sorted(alike, key=lambda path: (posixpath.basename(path) != name, path)):
-                _join(found, gone, change, twins[0])
+        if old is None and (twin := twins.take(change)):
+            _join(found, gone, change, twin)
     return [found[path] for path in sorted(found)]
+
+
+class _Twins:
+    """Files that are gone, by what they held: one of the same name first, then by path; each is taken once."""
+
+    def __init__(self, gone: Mapping[str, Change]) -> None:
+        self._gone = gone
+        self._queues: dict[tuple[str, ...], deque[str]] = {}
+        for path in sorted(gone):
+            for key in _keys(gone[path].before):
+                for place in ((*key, posixpath.basename(path)), key):
+                    self._queues.setdefault(place, deque()).append(path)
+
+    def take(self, change: Change) -> str | None:
+        keys, name = _keys(change.after), posixpath.basename(change.path)
+        for place in (*((*key, name) for key in keys), *keys):
+            queue = self._queues.get(place)
+            while queue:
+                if (path := queue.popleft()) in self._gone:
+                    return path
+        return None
 
 
 def _origin(path: str, renames: Mapping[str, str], gone: Mapping[str, Change]) -> str | None:

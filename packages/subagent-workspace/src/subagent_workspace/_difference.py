@@ -76,7 +76,8 @@ async def _find(before: Look, found: Found, clock: Clock) -> None:
     comparison = _Comparison(repository, before, status, found, clock)
     deltas = await comparison.history()
     changes = await comparison.changes(deltas)
-    _tell(found, changes, await comparison.counted(changes[:LISTED]))
+    counted = await comparison.counted(changes[:LISTED])
+    await in_thread(partial(_tell, found, changes, counted), clock)
     await comparison.nested()
 
 

@@ -12,14 +12,13 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-import anyio.to_thread
-
 from ._git import Clock, GitError, Repository, open_repository
 from ._look import ask_status, is_there
+from ._status import Status
 from .changes import WorktreeReport
 from .worktrees import BRANCHES, Worktree, folders_of, pointer_of, remove, rules_of
 
@@ -30,8 +29,10 @@ _READ: Final = 64 * 1024 * 1024  # bytes of a diff that are read
 _RECALLED: Final = 1000  # entries of the reflog
 _DIFFERENCE: Final = (
     "diff", "--no-color", "--no-ext-diff", "--no-textconv", "--find-renames", "--submodule=short",
-    "--ignore-submodules=dirty",
+    "--ignore-submodules=dirty", "--src-prefix=a/", "--dst-prefix=b/", "--unified=3",
 )  # fmt: skip
+_AMID: Final = ("rebase-merge", "rebase-apply", "MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "BISECT_LOG")
+_ARGUMENTS: Final = 65_536  # characters of paths in one call
 _ID: Final = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 
 
@@ -79,8 +80,9 @@ class _Ending:
                 if overlooked
                 else "the rules of what is ignored were changed during the run, so that the folder is kept"
             )
+        # The diff first: on another branch other configuration may count.
+        diff, cut = await self._diff(repository, status, overlooked)
         branch = await self._branch(repository, status.head)
-        diff, cut = await self._diff(repository, whole=bool(overlooked))
         return WorktreeReport(worktree.path, branch, worktree.base, status.head, diff, cut, tuple(self._notes))
 
     async def _overlooked(self, repository: Repository) -> list[str]:
@@ -128,32 +130,44 @@ class _Ending:
         branch = f"{BRANCHES}{self._worktree.name}"
         try:
             await self._ask(repository, "update-ref", f"refs/heads/{branch}", head, "")
-            await self._ask(repository, "symbolic-ref", "HEAD", f"refs/heads/{branch}")
+            if amid := [name for name in _AMID if is_there(self._worktree.git_dir, name)]:
+                self._notes.append(f"the run left something unfinished there ({', '.join(amid)}): HEAD stays detached")
+            else:
+                await self._ask(repository, "symbolic-ref", "HEAD", f"refs/heads/{branch}")
         except GitError as error:
             self._notes.append(f"the branch {branch} could not be made: {error}")
             return None
         return branch
 
-    async def _diff(self, repository: Repository, *, whole: bool) -> tuple[str, bool]:
+    async def _diff(self, repository: Repository, status: Status, overlooked: list[str]) -> tuple[str, bool]:
         """From the base to what stands there, through an index and a store of objects of our own: nothing is written.
 
-        Args:
-            repository: of the worktree.
-            whole: its index is not believed: every file is read.
+        Not by `git add`, which starts git in each submodule.
         """
         try:
             objects = await self._text(repository, "rev-parse", "--path-format=absolute", "--git-path", "objects")
             index = await self._text(repository, "rev-parse", "--path-format=absolute", "--git-path", "index")
             with tempfile.TemporaryDirectory(prefix="subagents-") as own:
-                apart = repository.with_env(_apart(own, objects))
-                if whole or not await anyio.to_thread.run_sync(_copy, index, own):
-                    await self._ask(apart, "read-tree", self._worktree.base)
-                await self._ask(apart, "add", "--all", "--ignore-errors")
+                apart = repository.with_env(_apart(own, index, objects))
+                for flag in ("--no-assume-unchanged", "--no-skip-worktree"):  # git takes one at a time
+                    for paths in _in_parts(overlooked):
+                        await self._ask(apart, "update-index", flag, "--", *paths)
+                for paths in _in_parts(sorted({*status.entries, *overlooked} - status.nested)):
+                    await self._ask(apart, "update-index", "--add", "--remove", "--", *paths)
+                for path in sorted(status.nested):
+                    await self._add_repository(apart, path)
                 answer = await apart.ask(self._clock, *_DIFFERENCE, "--cached", self._worktree.base, limit=_READ)
         except (GitError, OSError) as error:
             self._notes.append(f"no diff could be made: {error}")
             return "", False
         return _cut(answer)
+
+    async def _add_repository(self, apart: Repository, path: str) -> None:
+        """A repository within, of which git tells the commit; one without a commit it does not take."""
+        try:
+            await self._ask(apart, "update-index", "--add", "--", path)
+        except GitError:
+            self._notes.append(f"{path}/ is a repository without a commit: it is not in the diff")
 
     async def _ask(self, repository: Repository, *arguments: str) -> bytes:
         return await repository.ask(self._clock, *arguments)
@@ -174,16 +188,22 @@ def _cut(diff: bytes) -> tuple[str, bool]:
     return diff[:_DIFF].decode("utf-8", "replace"), len(diff) > _DIFF
 
 
-def _copy(index: str, own: str) -> bool:
-    """Copy the index with its time: git tells by it which entries to doubt."""
-    if not os.path.exists(index):
-        return False
-    shutil.copy2(index, os.path.join(own, "index"))
-    return True
+def _in_parts(paths: Iterable[str]) -> Iterator[list[str]]:
+    """As many at once as fit into the arguments of a program."""
+    part: list[str] = []
+    for path in paths:
+        if part and sum(map(len, part)) + len(path) > _ARGUMENTS:
+            yield part
+            part = []
+        part.append(path)
+    if part:
+        yield part
 
 
-def _apart(own: str, objects: str) -> Mapping[str, str]:
-    """The variables with which git writes to a folder of our own."""
+def _apart(own: str, index: str, objects: str) -> Mapping[str, str]:
+    """The variables with which git writes to a folder of our own, which begins with a copy of the index."""
+    if os.path.exists(index):
+        shutil.copy2(index, os.path.join(own, "index"))  # with its time: git tells by it which entries to doubt
     os.mkdir(os.path.join(own, "objects"))
     return {
         "GIT_INDEX_FILE": os.path.join(own, "index"),

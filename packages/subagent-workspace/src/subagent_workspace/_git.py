@@ -12,6 +12,8 @@ The traps, each held by a test that shows plain git running the program (2.39):
 - A blob that a partial clone lacks is fetched: ``GIT_ALLOW_PROTOCOL`` names a protocol that nobody can guess, for
   an empty list would allow the one without a name.
 - A submodule's configuration is run by ``git status`` of the repository around it: ``--ignore-submodules=dirty``.
+- Configuration can depend on the git folder and on the branch (``includeIf``): it is read anew for each folder, and
+  after HEAD has moved.
 - ``core.worktree`` may lead to the root of the disk: a top folder counts only if a ``.git`` lies in it.
 - ``git`` itself is searched for: a relative folder in PATH would be one of the repository's.
 """
@@ -45,6 +47,8 @@ _OVERRIDES: Final = {
     "diff.renameLimit": "400",
     "status.renameLimit": "400",
     "log.showSignature": "false",
+    "core.safecrlf": "false",  # it refuses files of mixed line ends
+    "core.splitIndex": "false",  # it writes beside an index of our own
     "core.ignoreStat": "false",  # it marks what is checked out as never changed
     "diff.submodule": "short",  # any other starts git in the submodule, which has settings of its own
     "sparse.expectFilesOutsideOfPatterns": "false",
@@ -165,6 +169,7 @@ def _program() -> tuple[str, dict[str, str]]:
         "LC_ALL": "C",  # one message is looked for
         "GIT_OPTIONAL_LOCKS": "0",
         "GIT_LITERAL_PATHSPECS": "1",
+        "GIT_NO_REPLACE_OBJECTS": "1",  # else a run could put another commit in the place of one
         "GIT_ALLOW_PROTOCOL": f"none-{secrets.token_hex(8)}",
         "GIT_NO_LAZY_FETCH": "1",  # 2.44 and newer, and later versions of older lines
         "GIT_TERMINAL_PROMPT": "0",

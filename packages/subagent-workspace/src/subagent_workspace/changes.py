@@ -16,11 +16,11 @@ class FileChange:
 
     Attributes:
         path: from the folder of the task, with ``/``; ``../other/c`` for one elsewhere in the repository.  Bytes that
-            are no UTF-8 are lone surrogates (``os.fsencode`` gives them back).  A repository that came or went as a
-            whole is one path with ``/`` at its end.
+            are no UTF-8 are lone surrogates (``os.fsencode`` gives them back; JSON has U+FFFD there).  A repository
+            that came or went as a whole is one path with ``/`` at its end.
         status: ``modified`` is also another kind (file, program, link) of the same path.
         added: lines; None where it is no text, too long to count, or was not read.
-        removed: likewise.  What moved within a file of more than a thousand edits is in neither.
+        removed: likewise.  What moved within a file of more than a hundred edits is in neither.
         old_path: what it was called before, for a rename.
         committed: it is in a commit of the run.
     """

@@ -35,7 +35,7 @@ PROTECTED: Final[tuple[str, ...]] = (
     *(".gitea", ".woodpecker", ".woodpecker.y*ml", ".drone.y*ml", ".travis.yml", "appveyor.yml", ".appveyor.yml"),
     *("jenkinsfile", "azure-pipelines.y*ml", "bitbucket-pipelines.yml", "cloudbuild.y*ml", ".ci", "codeowners"),
     # Run on the person's machine without being asked for: hooks, filters, editors, shells, the interpreter's start.
-    *("hooks", ".husky", ".githooks", ".lefthook", "*lefthook.y*ml", ".pre-commit-config.yaml"),
+    *(".husky", ".githooks", ".lefthook", "*lefthook.y*ml", ".pre-commit-config.yaml"),
     *(".gitmodules", ".gitattributes", ".gitconfig", ".vscode", ".idea", ".devcontainer", ".devcontainer.json"),
     *(".bashrc", ".bash_profile", ".profile", ".zshrc", ".zshenv", ".zprofile", ".direnv", ".mise.toml", "mise.toml"),
     *(".yarnrc*", ".yarn", "pip.conf", "sitecustomize.py", "usercustomize.py", "*.pth"),

@@ -133,13 +133,16 @@ def _described(path: str, where: str, name: str, base: str, top: str, changed: i
 async def _make(repository: Repository, worktree: Worktree, clock: Clock) -> Worktree:
     done = False
     try:
-        await repository.ask(clock, "worktree", "add", "--quiet", "--detach", worktree.path, worktree.base)
+        await repository.ask(
+            clock, "worktree", "add", "--quiet", "--detach", "--no-checkout", worktree.path, worktree.base
+        )
+        inner = await open_repository(worktree.path, clock)  # its configuration may be another one
+        if inner is None:
+            raise GitError(f"{worktree.path} is no worktree")
+        await inner.ask(clock, "reset", "--quiet", "--hard", "--no-recurse-submodules", worktree.base)
         if not is_there(worktree.path, worktree.folder):
             below = worktree.folder.removeprefix(worktree.path)
             raise WorktreeFailed(f"{below} is not in the commit {worktree.base[:12]}, at which a worktree begins")
-        inner = await open_repository(worktree.path, clock)
-        if inner is None:
-            raise GitError(f"{worktree.path} is no worktree")
         own, common = await folders_of(inner, clock)
         pointer, rules = pointer_of(worktree.path), rules_of(own, common)
         done = True

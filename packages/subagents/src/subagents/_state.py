@@ -251,6 +251,8 @@ class RunState(Link):
         self._began = self._touched = time.monotonic()
         self._started_at = time.time()
         self._owner = _host.spawn(self._own, f"subagents {self.provider.name} {self.id}")
+        if self._owner is not None:
+            self._owner.add_done_callback(self._over_anyhow)
         if self.task.deadline is not None or self.task.idle_limit is not None:
             self._clock_scope = anyio.CancelScope()
             _host.spawn(lambda scope=self._clock_scope: self._clock(scope), f"subagents clock {self.id}")
@@ -328,6 +330,12 @@ class RunState(Link):
         self.driven.wake()
         self.ended.wake()
         self.gone.wake()
+
+    def _over_anyhow(self, owner: asyncio.Task[None]) -> None:
+        """A task of asyncio that is cancelled before its first step never runs."""
+        if not self.ended.open:
+            self.settle(aborted("the event loop ended"))
+            self.end()
 
     def _mark_ended(self) -> None:
         if not self.ended.open:
