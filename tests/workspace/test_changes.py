@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from changes_kit import after, before, changed, git, repository, rows, write
 
-from subagent_workspace import _fingerprint, _look  # pyright: ignore[reportPrivateUsage]
+from subagent_workspace import _fingerprint  # pyright: ignore[reportPrivateUsage]
 from subagent_workspace.snapshots import snapshot
 
 pytestmark = pytest.mark.anyio
@@ -405,7 +405,7 @@ async def test_what_is_ignored_no_longer_is_the_runs_only_where_the_run_made_it(
     git(repo, "add", ".gitignore")
     git(repo, "commit", "-q", "-m", "ignore")
     now = time.time
-    monkeypatch.setattr(_look.time, "time", lambda: now() + ahead)  # as if it was all there long before
+    monkeypatch.setattr(time, "time", lambda: now() + ahead)  # as if it was all there long before
     seen = await before(repo)
     monkeypatch.undo()
     write(repo, {".gitignore": "\n"})

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 
 import pytest
 from worktree_kit import git, made, repository_in
 
-from subagent_workspace import finish_worktree, list_worktrees, remove_worktree
+from subagent_workspace import WorktreeFailed, finish_worktree, list_worktrees, remove_worktree
 
 pytestmark = pytest.mark.anyio
 
@@ -121,8 +122,31 @@ async def test_one_that_a_killed_harness_left_is_listed(
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     worktree = await made(repository, None)
     assert await list_worktrees(repository) == (worktree.path,)
-    await remove_worktree(worktree.path)
+    Path(worktree.path, "a.txt").write_text("work\n")
+    git(worktree.path, "commit", "-qam", "by the run")
+    with pytest.raises(WorktreeFailed, match="is locked"):
+        await remove_worktree(worktree.path)
+    await remove_worktree(worktree.path, force=True)
     assert await list_worktrees(repository) == ()
+    assert git(repository, "log", "-1", "--format=%s", "--branches=subagents/*") == "by the run"
+
+
+async def test_what_became_another_kind_of_file_is_in_the_diff(repository: Path, tmp_path: Path) -> None:
+    worktree = await made(repository, tmp_path / "w")
+    shutil.rmtree(Path(worktree.path, "pkg"))
+    Path(worktree.path, "pkg").write_text("a file now\n")
+    Path(worktree.path, "a.txt").unlink()
+    os.mkfifo(Path(worktree.path, "a.txt"))
+    report = await finish_worktree(worktree)
+    assert "+a file now\n" in report.diff
+    assert any("a.txt is not in the diff" in note for note in report.notes)
+
+
+async def test_a_branch_without_a_commit_is_told(repository: Path, tmp_path: Path) -> None:
+    worktree = await made(repository, tmp_path / "w")
+    git(worktree.path, "checkout", "-q", "--orphan", "fresh")
+    report = await finish_worktree(worktree)
+    assert (report.path, report.branch) == (worktree.path, "fresh")
 
 
 @pytest.mark.parametrize("name", ["", "a/b", "-x", "a b", "..", "x" * 65])

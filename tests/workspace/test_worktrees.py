@@ -163,7 +163,7 @@ async def test_the_repository_itself_is_no_worktree_to_remove(repository: Path) 
 
 async def test_one_that_the_run_removed_is_told(repository: Path, tmp_path: Path) -> None:
     worktree = await made(repository, tmp_path / "w")
-    git(repository, "worktree", "remove", "--force", worktree.path)
+    git(repository, "worktree", "remove", "--force", "--force", worktree.path)
     report = await finish_worktree(worktree)
     assert report.path is None
     assert "was removed during the run" in report.notes[0]
@@ -208,3 +208,20 @@ async def test_one_that_is_cancelled_while_it_is_made_leaves_nothing(repository:
             tasks.cancel_scope.cancel()
     assert not [*where.iterdir()]
     assert git(repository, "worktree", "list").count("\n") == 0
+
+
+async def test_many_at_once_do_not_disturb_each_other(repository: Path, tmp_path: Path) -> None:
+    made_names: list[str] = []
+
+    async def one(name: str) -> None:
+        worktree = await made(repository, tmp_path / "w", name)
+        Path(worktree.path, "a.txt").write_text(f"{name}\n")
+        report = await finish_worktree(worktree)
+        assert report.branch == f"subagents/{name}", report.notes
+        made_names.append(name)
+
+    with anyio.fail_after(BOUND):
+        async with anyio.create_task_group() as tasks:
+            for number in range(12):
+                tasks.start_soon(one, f"n{number}")
+    assert len(made_names) == 12

@@ -32,7 +32,7 @@ _DIFFERENCE: Final = (
     "--ignore-submodules=dirty", "--src-prefix=a/", "--dst-prefix=b/", "--unified=3",
 )  # fmt: skip
 _AMID: Final = ("rebase-merge", "rebase-apply", "MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "BISECT_LOG")
-_ARGUMENTS: Final = 65_536  # characters of paths in one call
+_ARGUMENTS: Final = 524_288  # characters of paths in one call
 _ID: Final = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 
 
@@ -83,6 +83,7 @@ class _Ending:
         # The diff first: on another branch other configuration may count.
         diff, cut = await self._diff(repository, status, overlooked)
         branch = await self._branch(repository, status.head)
+        await self._ask(repository, "worktree", "unlock", worktree.path)
         return WorktreeReport(worktree.path, branch, worktree.base, status.head, diff, cut, tuple(self._notes))
 
     async def _overlooked(self, repository: Repository) -> list[str]:
@@ -122,7 +123,10 @@ class _Ending:
 
     async def _branch(self, repository: Repository, head: str | None) -> str | None:
         """The branch on which it stands: that of the run, else a new one at its commit."""
-        symbolic = await self._text(repository, "rev-parse", "--symbolic-full-name", "HEAD")
+        try:
+            symbolic = await self._text(repository, "symbolic-ref", "-q", "HEAD")
+        except GitError:  # it is detached
+            symbolic = ""
         if symbolic.startswith("refs/heads/"):  # the run made one, or took one
             return symbolic.removeprefix("refs/heads/")
         if head is None:
@@ -152,22 +156,28 @@ class _Ending:
                 for flag in ("--no-assume-unchanged", "--no-skip-worktree"):  # git takes one at a time
                     for paths in _in_parts(overlooked):
                         await self._ask(apart, "update-index", flag, "--", *paths)
-                for paths in _in_parts(sorted({*status.entries, *overlooked} - status.nested)):
-                    await self._ask(apart, "update-index", "--add", "--remove", "--", *paths)
-                for path in sorted(status.nested):
-                    await self._add_repository(apart, path)
+                changed = sorted({*status.entries, *overlooked} - status.nested)
+                there = {path for path in changed if is_there(repository.top, path)}
+                # What is gone first: its folder may be a file now.
+                await self._update(apart, ("--force-remove",), [path for path in changed if path not in there])
+                await self._update(apart, ("--add", "--replace"), [path for path in changed if path in there])
+                await self._update(apart, ("--add", "--replace"), sorted(status.nested), at_once=False)
                 answer = await apart.ask(self._clock, *_DIFFERENCE, "--cached", self._worktree.base, limit=_READ)
         except (GitError, OSError) as error:
             self._notes.append(f"no diff could be made: {error}")
             return "", False
         return _cut(answer)
 
-    async def _add_repository(self, apart: Repository, path: str) -> None:
-        """A repository within, of which git tells the commit; one without a commit it does not take."""
-        try:
-            await self._ask(apart, "update-index", "--add", "--", path)
-        except GitError:
-            self._notes.append(f"{path}/ is a repository without a commit: it is not in the diff")
+    async def _update(self, apart: Repository, how: tuple[str, ...], paths: list[str], *, at_once: bool = True) -> None:
+        """Take these into the index; one that git does not take (a FIFO, a repository without a commit) is told."""
+        for part in _in_parts(paths) if at_once else ([path] for path in paths):
+            try:
+                await self._ask(apart, "update-index", *how, "--", *part)
+            except GitError as error:
+                if len(part) > 1:
+                    await self._update(apart, how, part, at_once=False)
+                else:
+                    self._notes.append(f"{part[0]} is not in the diff: {error}")
 
     async def _ask(self, repository: Repository, *arguments: str) -> bytes:
         return await repository.ask(self._clock, *arguments)

@@ -57,6 +57,10 @@ _OVERRIDES: Final = {
 _DRIVER: Final = {"clean": "", "smudge": "", "process": "", "required": "false"}
 
 
+_HALF_MADE: Final = "/commondir"  # another git makes or removes a worktree at this moment
+_AGAIN: Final = (0.02, 0.05, 0.1, 0.2, 0.4)  # s until it is asked again then
+
+
 class GitError(Exception):
     """Git could not say it: what was asked, and why, for a person to read."""
 
@@ -192,6 +196,19 @@ def _config(settings: Mapping[str, str]) -> dict[str, str]:
 
 
 async def _run(
+    clock: Clock, git: str, arguments: tuple[str, ...], cwd: str, env: Mapping[str, str], limit: int
+) -> bytes:
+    for wait in (*_AGAIN, None):
+        try:
+            return await _once(clock, git, arguments, cwd, env, limit)
+        except GitError as error:
+            if wait is None or _HALF_MADE not in str(error):
+                raise
+            await anyio.sleep(wait)
+    raise AssertionError  # pragma: no cover  # the last round returned or raised
+
+
+async def _once(
     clock: Clock, git: str, arguments: tuple[str, ...], cwd: str, env: Mapping[str, str], limit: int
 ) -> bytes:
     asked = f"git {arguments[0]}"

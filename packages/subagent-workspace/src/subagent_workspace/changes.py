@@ -79,8 +79,8 @@ class WorktreeReport:
         branch: on which it stands (`subagents/1f0c22aa`); None where it was removed or git could not be asked.
         base: the commit at which it began.
         head: the commit at which it stands; None where it could not be told.
-        diff: from `base` to what stands in the folder, new files too, as `git diff` writes it; at most 1 MiB; text from
-            outside.
+        diff: from `base` to what stands in the folder, new files too, as `git diff` writes it; at most 1 MiB; of binary
+            files it says only that they differ; text from outside.
         diff_cut: there is more of it.
         notes: what could not be done or told.
     """

@@ -34,8 +34,10 @@ from .errors import WorktreeDirty, WorktreeFailed
 __all__ = ["Worktree", "add_worktree", "list_worktrees", "remove_worktree"]
 
 BRANCHES: Final = "subagents/"
+_AT_WORK: Final = "subagents: a run works here"
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 _POINTER: Final = 65_536  # bytes of a `.git` file
+_ABOUT_IGNORING: Final = re.compile(rb"(?i)excludes|sparse|include|path\s*=|ignorestat|worktreeconfig")
 _UNDO: Final = 10.0  # s to take back one that was not made whole
 
 
@@ -143,6 +145,7 @@ async def _make(repository: Repository, worktree: Worktree, clock: Clock) -> Wor
         if not is_there(worktree.path, worktree.folder):
             below = worktree.folder.removeprefix(worktree.path)
             raise WorktreeFailed(f"{below} is not in the commit {worktree.base[:12]}, at which a worktree begins")
+        await inner.ask(clock, "worktree", "lock", "--reason", _AT_WORK, worktree.path)
         own, common = await folders_of(inner, clock)
         pointer, rules = pointer_of(worktree.path), rules_of(own, common)
         done = True
@@ -174,7 +177,9 @@ def rules_of(own: str, common: str) -> str:
     found = hashlib.sha256()
     for folder, name in ((common, "config"), (common, "info/exclude"), (own, "config.worktree"), (own, "info/exclude")):
         path = Path(folder, name)
-        found.update(path.read_bytes() if path.is_file() else b"\0none")
+        data = path.read_bytes() if path.is_file() else b"\0none"
+        lines = data.splitlines() if name.startswith("config") else [data]
+        found.update(b"\n".join(line for line in lines if name != "config" or _ABOUT_IGNORING.search(line)))
     return found.hexdigest()
 
 
@@ -223,16 +228,17 @@ async def list_worktrees(folder: str | os.PathLike[str], *, timeout: float = 10.
 
 
 async def remove_worktree(path: str | os.PathLike[str], *, force: bool = False, timeout: float = 60.0) -> None:
-    """Remove a worktree; its branch, and with it what was committed, stays.
+    """Remove a worktree; what was committed stays, on its branch, or else on one that is made now.
 
     Args:
         path: its top folder.
-        force: also when there are changes in it that are not committed: they are lost.
+        force: also when there are changes in it that are not committed: they are lost; and when it is locked, because a
+            run works there or its program was killed.
         timeout: seconds for all of it.
 
     Raises:
         WorktreeDirty: there are such changes; nothing was removed.
-        WorktreeFailed: it is no worktree, or git could not remove it.
+        WorktreeFailed: it is no worktree, is locked, or git could not remove it.
     """
     clock, where = Clock(timeout), _real(path)
     try:
@@ -242,7 +248,13 @@ async def remove_worktree(path: str | os.PathLike[str], *, force: bool = False, 
         status = await ask_status(repository, clock, "--no-renames")
         if not force and (changed := len(status.entries) + len(status.nested)):
             raise WorktreeDirty(where, changed)
-        _, common = await folders_of(repository, clock)
+        own, common = await folders_of(repository, clock)
+        if not force and is_there(own, "locked"):
+            raise WorktreeFailed(f"{where} is locked: a run works there, or was killed there. force=True removes it")
+        lost = await repository.ask(clock, "rev-list", "-1", "HEAD", "--not", "--branches", "--tags", "--remotes")
+        if lost:
+            branch = f"refs/heads/{BRANCHES}{os.path.basename(own)}"
+            await repository.ask(clock, "update-ref", branch, os.fsdecode(lost).strip(), "")
         await repository.ask(clock, f"--git-dir={common}", "worktree", "remove", "--force", "--force", where)
     except GitError as error:
         raise WorktreeFailed(f"{where} could not be removed: {error}") from error
