@@ -12,11 +12,19 @@ ROOT = Path(__file__).parents[2]
 # What each package may import of the others.  One that is missing here fails: a new room has to be drawn first.
 MAY_SEE: dict[str, set[str]] = {
     "subagent_process": set(),
-    "subagents": {"subagent_process"},
+    "subagent_workspace": {"subagent_process"},
+    "subagents": {"subagent_process", "subagent_workspace"},
     "subagent_claude_code": {"subagents", "subagent_process"},
     "subagent_codex": {"subagents", "subagent_process"},
-    "subagent_local": {"subagents", "subagent_process"},
-    "subagent_testing": {"subagents", "subagent_process", "subagent_claude_code", "subagent_codex", "subagent_local"},
+    "subagent_local": {"subagents", "subagent_process", "subagent_workspace"},
+    "subagent_testing": {
+        "subagents",
+        "subagent_process",
+        "subagent_workspace",
+        "subagent_claude_code",
+        "subagent_codex",
+        "subagent_local",
+    },
 }
 HEAVY = {"jsonschema", "httpx", "typer", "rich", "pydantic", "trio", "xllamacpp", "codex_cli_bin", "claude_agent_sdk"}
 

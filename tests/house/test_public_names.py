@@ -8,6 +8,7 @@ import pytest
 
 PACKAGES = (
     "subagent_process",
+    "subagent_workspace",
     "subagents",
     "subagent_claude_code",
     "subagent_codex",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 # pytest's importlib mode puts no folder on the path, and the helpers of this area are of no use to another one.
 sys.path.insert(0, str(Path(__file__).parent))
 
-from local_kit import Site, running_site
+from local_kit import POINTER, Reply, Site, running_site
 
 
 @pytest.fixture
@@ -82,3 +83,18 @@ def gguf(tmp_path: Path) -> str:
     path = tmp_path / "own.gguf"
     path.write_bytes(b"GGUF" + bytes(100))
     return str(path)
+
+
+@pytest.fixture
+def scripted(site: Site, fake_engine: Callable[[str], None]) -> Site:
+    """A scripted server, a child that points at it, and a window of 4,096 tokens."""
+    fake_engine(POINTER.format(url=site.url))
+    pages: dict[str, object] = {
+        "/apply-template": {"prompt": "x"},
+        "/tokenize": {"tokens": [1, 2, 3]},
+        "/props": {"default_generation_settings": {"n_ctx": 4096}},
+        "/v1/models": {},
+    }
+    for path, value in pages.items():
+        site.scripts[path] = Reply(json.dumps(value).encode())
+    return site

@@ -16,7 +16,19 @@ from pathlib import Path
 import anyio
 import pytest
 
-from subagent_local import HubFile, LocalModel, PullProgress, SourcesFailed, WheelParts, pull
+from subagent_local import HubFile, Local, LocalModel, PullProgress, SourcesFailed, WheelParts, pull
+from subagents import Event, Result, StartError
+
+CHAT = "/v1/chat/completions"
+
+# Says where the scripted server is, and leaves when standard input ends, like the real one.
+POINTER = """
+import json, sys
+json.loads(sys.stdin.readline())
+print("some noise of the engine")
+print(json.dumps({{"url": {url!r}}}), flush=True)
+sys.stdin.read()
+"""
 
 
 @dataclass
@@ -255,3 +267,30 @@ async def failure(model: MadeUp, site: Site | str) -> SourcesFailed:
 
 def room(cache: Path, model: MadeUp) -> Path:
     return cache / "models" / "incoming" / model.model.sha256
+
+
+# -- runs of `Local` around a scripted server ---------------------------------------------------------------------
+
+
+def sse(*chunks: dict[str, object]) -> Reply:
+    body = "".join(f"data: {json.dumps(chunk)}\n\n" for chunk in chunks) + "data: [DONE]\n\n"
+    return Reply(body.encode(), headers={"Content-Type": "text/event-stream"}, length=False)
+
+
+def piece(text: str, finish: str | None = None) -> dict[str, object]:
+    return {"choices": [{"index": 0, "delta": {"content": text}, "finish_reason": finish}]}
+
+
+async def run(local: Local, prompt: str = "hi", **fields: object) -> tuple[Result, list[Event]]:
+    events: list[Event] = []
+    with anyio.fail_after(20):
+        async with local.start(prompt, **fields) as started:  # pyright: ignore[reportArgumentType]
+            events = [event async for event in started.events()]
+            return await started.closed(), events
+
+
+async def start_error(local: Local, prompt: str = "hi", **fields: object) -> StartError:
+    with pytest.raises(StartError) as caught:
+        await run(local, prompt, **fields)
+    assert caught.value.failure.stage == "start"
+    return caught.value

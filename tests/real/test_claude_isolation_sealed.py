@@ -37,7 +37,7 @@ def test_with_a_server_of_ones_own_nothing_else_is_contacted_and_nothing_written
 
 
 def test_with_a_key_alone_the_host_of_the_api_is_looked_up_and_nothing_else(tmp_path: Path) -> None:
-    """The engine also asks it what the administrator of the account laid down; none of the variables that were tried ends that."""
+    """The engine also asks it what the administrator of the account laid down; no variable that was tried ends that."""
     seen = sealed(tmp_path, seconds=LONG_ENOUGH, options={"api_key": KEY})
     assert seen.result == "completed", seen.why
     assert seen.names == ["api.anthropic.com"]

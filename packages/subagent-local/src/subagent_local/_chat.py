@@ -12,8 +12,7 @@ bring something count against the time limit.
 
 from __future__ import annotations
 
-import json
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import anyio
@@ -59,9 +58,8 @@ class Answer:
 
 
 def chat_body(
-    prompt: str,
+    messages: Sequence[Mapping[str, str]],
     *,
-    instructions: str | None,
     schema: Mapping[str, object] | None,
     max_tokens: int,
     temperature: float,
@@ -69,17 +67,10 @@ def chat_body(
 ) -> dict[str, object]:
     """The request: ``{"messages": […], "stream": true, …}``, with ``response_format`` where a schema is asked for.
 
-    The schema also stands in the instructions: the constraint lets a small model write nothing else, but does not
-    tell it what the fields mean. Nothing is penalised for its repetition there: JSON repeats itself.
+    Nothing is penalised for its repetition there: JSON repeats itself.
     """
-    system = [instructions] if instructions else []
-    if schema is not None:
-        system.append(
-            f"Answer with one JSON value that satisfies this JSON Schema, and nothing else:\n{json.dumps(schema)}"
-        )
-    messages = [{"role": "system", "content": "\n\n".join(system)}] if system else []
     body: dict[str, object] = {
-        "messages": [*messages, {"role": "user", "content": prompt}],
+        "messages": messages,
         "max_tokens": max_tokens,
         "temperature": temperature,
         "stream": True,

@@ -1,7 +1,10 @@
-"""What is said about a model that is not here: on its way, or refused."""
+"""What is said about a model that is not here, on its way or refused, and about what a model is not shown."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+from subagent_local._prompt import Prompt
 from subagent_local._pull import PullProgress
 from subagent_local.models import DEFAULT_MODEL, MODELS, SMALL_MODEL, LocalModel
 from subagents import NoticeEvent
@@ -35,3 +38,10 @@ def progress_notice(news: PullProgress) -> NoticeEvent:
     """One step of a pull, for a progress bar."""
     data = {"done": news.done, "total": news.total, "unit": "bytes", "source": news.source}
     return NoticeEvent(news.note or f"downloading from {news.source}", "progress", data=data)
+
+
+def left_out(prompt: Prompt) -> Iterator[NoticeEvent]:
+    """For each file, how much of it the model does not see."""
+    for path, count in prompt.left_out.items():
+        some = f"{count:,} character{'s' * (count != 1)} that {'do' if count != 1 else 'does'} not show"
+        yield NoticeEvent(f"{path}: {some} {'were' if count != 1 else 'was'} left out", "left-out", level="warning")

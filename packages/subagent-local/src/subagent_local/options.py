@@ -31,6 +31,14 @@ class LocalOptions(BaseModel):
     download: bool = Field(
         default=True, description="whether a model that is not here may be downloaded when it is first used"
     )
+    protected: tuple[str, ...] = Field(
+        default=(),
+        description="patterns of files that may only be read, after the usual ones; !PATTERN is an exception",
+    )
+    secret: tuple[str, ...] = Field(
+        default=(),
+        description="patterns of files that are neither read nor written, after the usual ones; the same",
+    )
     ready_timeout: float = Field(
         default=120.0, gt=0, allow_inf_nan=False, description="for the engine to load the model"
     )
@@ -52,5 +60,7 @@ class LocalFields(TypedDict, total=False):
     max_tokens: int
     temperature: float
     download: bool
+    protected: tuple[str, ...]
+    secret: tuple[str, ...]
     ready_timeout: float
     stall_timeout: float

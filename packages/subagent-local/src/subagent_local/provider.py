@@ -1,65 +1,32 @@
 """`Local`: a model on this machine, as a provider of subagents.
 
-A run is: the model's file (pulled when that is allowed), a child with the engine, the prompt counted, one streamed
-answer, the end of the child. The child has accepted the work when the first event of its answer arrives; everything
-before that fails as a `StartError`. The verdict stands as soon as the server has said why it stopped; ending the
-child comes after it.
+A run is: the files of the task, the model's file (pulled when that is allowed), a child with the engine, the prompt
+counted, one streamed answer, the files written where the task asks for that, the end of the child. The child has
+accepted the work when the first event of its answer arrives; everything before that fails as a `StartError`. The
+verdict stands as soon as the server has said why it stopped and the files are written; ending the child comes after it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Unpack
+from typing import ClassVar, Unpack, cast
 
 from pydantic import BaseModel
 
 from subagent_local._cache import Cache
-from subagent_local._notices import announced, progress_notice, refused
+from subagent_local._change import Progress, carry_out
+from subagent_local._ending import explained, result_of
+from subagent_local._files import check_files, load_files
+from subagent_local._found import find
+from subagent_local._notices import left_out, progress_notice
+from subagent_local._prompt import compose
 from subagent_local._pull import pull
-from subagent_local.errors import BadModelFile, CacheUnusable, PullError, SourcesFailed, UnknownModel
+from subagent_local.errors import BadModelFile, CacheUnusable, UnknownModel
 from subagent_local.models import MODELS, LocalModel, find_model
 from subagent_local.options import LocalFields, LocalOptions
-from subagents import (
-    Evidence,
-    Failure,
-    Link,
-    Model,
-    NoticeEvent,
-    Probe,
-    Provider,
-    Result,
-    StartError,
-    StopReason,
-    Task,
-    Usage,
-    UsageEvent,
-)
-
-if TYPE_CHECKING:
-    from subagent_local._chat import Answer
-    from subagent_local._engine import Engine
-
-# The words after which an answer is whole, those that say why it is not, and nothing else: an answer that ends with
-# any other one ("abort", "error", "tool_calls") may be half of one.
-_STOP: dict[str, StopReason] = {
-    "stop": "completed",
-    "eos": "completed",
-    "stop_sequence": "completed",
-    "length": "max-tokens",
-    "content_filter": "refusal",
-}
-
-
-@dataclass(frozen=True, slots=True)
-class _Model:
-    """What a run needs to know of its model; of a file of one's own that is the file."""
-
-    name: str
-    path: Path
-    context: int | None = None
-    repeat_penalty: float = 1.0
+from subagents import Failure, Link, Model, NoticeEvent, Probe, Provider, StartError, Task, UsageEvent
 
 
 class Local(Provider):
@@ -67,14 +34,16 @@ class Local(Provider):
 
         Local(model="smollm2-135m", max_tokens=500)
 
-    Capabilities: `model` (a name of the table or a path to a GGUF file), `output_schema` (by constrained output) and
-    `instructions`. It answers; it has no tools, reads no files and changes none.
+    Capabilities: `model` (a name of the table or a path to a GGUF file), `output_schema` (by constrained output),
+    `instructions`, `read` and `write`. It has no tools. A task with `read` gets an answer about these files; one with
+    `write` is a change: whole files, all of them written or none, nothing else touched. `Result.output` is then what
+    the model has to say, and a line for each file; its diff is the `output` of the `ToolEvent` of kind `edit`.
 
     Attributes:
         options: what it was told.
     """
 
-    capabilities: frozenset[str] = frozenset({"model", "output_schema", "instructions"})
+    capabilities: frozenset[str] = frozenset({"model", "output_schema", "instructions", "read", "write"})
     options_type: ClassVar[type[BaseModel] | None] = LocalOptions
 
     def __init__(self, name: str = "local", **options: Unpack[LocalFields]) -> None:
@@ -90,8 +59,19 @@ class Local(Provider):
         self.name = name
         self.options = LocalOptions.model_validate(options)
 
+    def check(self, task: Task) -> None:
+        """Refuse files that the model cannot be given, each with its reason, and what has no room in its window.
+
+        Reads the files that the task names, unless it asks for a worktree: there they are read when it stands.
+
+        Raises:
+            TaskError: with all reasons.
+        """
+        if task.read or task.write:
+            check_files(task, self.options)
+
     async def drive(self, task: Task, link: Link) -> None:
-        """Ask the model once. See the module for what counts when."""
+        """Ask the model once, and write the files that it was asked for. See the module for what counts when."""
         # Not at the top: httpx costs 60 ms to import, and whoever only lists providers needs none of it.
         from subagent_local._chat import Answer, ask, chat_body
         from subagent_local._engine import start_engine
@@ -99,16 +79,13 @@ class Local(Provider):
         from subagent_local._window import measure
 
         options = self.options
-        model = await self._model(task.model or options.model, link.emit)
-        body = chat_body(
-            task.prompt,
-            instructions=task.instructions,
-            schema=task.output_schema,
-            max_tokens=options.max_tokens,
-            temperature=options.temperature,
-            repeat_penalty=model.repeat_penalty,
-        )
+        sources = await load_files(task, options)
+        prompt = compose(task, sources)
+        for news in left_out(prompt):
+            link.emit(news)
+        model = await find(task.model or options.model, link.emit, download=options.download)
         answer, accepted = Answer(), False
+        emit = Progress(link.emit, len(prompt.expected)) if task.write else link.emit
 
         def accept() -> None:
             nonlocal accepted
@@ -117,24 +94,34 @@ class Local(Provider):
 
         link.emit(NoticeEvent(f"loading {model.name}", "loading"))
         context = min(options.context, model.context or options.context)
+        stall = options.stall_timeout
         async with start_engine(
             model.path, link, context=context, threads=options.threads, ready_timeout=options.ready_timeout
         ) as engine:
             try:
-                window = await measure(engine.client, body["messages"], timeout=options.stall_timeout)
-                if not window.holds(options.max_tokens):
-                    raise StartError(Failure("model", "start", window.refusal(options.max_tokens)))
-                stall = options.stall_timeout
-                await ask(engine.client, body, answer, stall=stall, accepted=accept, emit=link.emit)
+                window = await measure(engine.client, prompt.messages, files=prompt.expected, timeout=stall)
+                if (reason := window.refusal(options.max_tokens)) is not None:
+                    raise StartError(Failure("model", "start", reason))
+                body = chat_body(
+                    prompt.messages,
+                    schema=prompt.schema,
+                    max_tokens=window.room(options.max_tokens),
+                    temperature=options.temperature,
+                    repeat_penalty=model.repeat_penalty,
+                )
+                await ask(engine.client, body, answer, stall=stall, accepted=accept, emit=emit)
             except ChatFailed as error:
-                failure = await _explained(error.failure, engine)
+                failure = await explained(error.failure, engine)
                 if not accepted:
                     raise StartError(replace(failure, stage="start")) from error
-                link.finish(_result(answer, model.name, failure))
-            else:
-                if answer.usage is not None:
-                    link.emit(UsageEvent(answer.usage))
-                link.finish(_result(answer, model.name, None))
+                link.finish(result_of(answer, model.name, failure))
+                return
+            if answer.usage is not None:
+                link.emit(UsageEvent(answer.usage))
+            result = result_of(answer, model.name, None)
+            if task.write:
+                result = await carry_out(result, sources, prompt.boundary, link, folder=cast("str", task.cwd))
+            link.finish(result)
 
     async def models(self) -> Sequence[Model]:
         """The table; `present` says what is in the cache.
@@ -188,57 +175,6 @@ class Local(Provider):
             return Probe(True, installed, detail=detail, fix=f"subagents models pull {found.name}")
         detail = f"{found.name} ({size}) is not here, and downloading is off"
         return Probe(False, installed, detail=detail, fix=f"subagents models pull {found.name}")
-
-    async def _model(self, wanted: str | Path, emit: Callable[[NoticeEvent], object]) -> _Model:
-        try:
-            found = find_model(wanted)
-            if isinstance(found, Path):
-                return _Model(found.name, found)
-            path = Cache().find(found)
-            if path is None and not self.options.download:
-                raise StartError(Failure("launch", "start", refused(found)))
-            if path is None:
-                emit(announced(found))
-                path = await pull(found, progress=lambda news: emit(progress_notice(news)))
-            return _Model(found.name, path, found.context, found.repeat_penalty)
-        except (UnknownModel, BadModelFile) as error:
-            raise StartError(Failure("model", "start", str(error))) from error
-        except PullError as error:
-            network = isinstance(error, SourcesFailed) and error.network
-            kind = "network" if network else "launch"
-            raise StartError(Failure(kind, "start", str(error), retryable=network)) from error
-
-
-async def _explained(failure: Failure, engine: Engine) -> Failure:
-    """A connection that broke because the child ended is the child's exit, and its last words belong to it."""
-    if failure.kind not in ("network", "protocol") or failure.http_status is not None:
-        return failure
-    code = await engine.child.exit_code()
-    if code is None:
-        return failure
-    message = f"the engine ended with exit code {code} before the answer was whole"
-    return Failure("exit", "run", message + await engine.child.last_words(), exit_code=code)
-
-
-def _result(answer: Answer, model: str, failure: Failure | None) -> Result:
-    terminal = f"finish_reason={answer.finish}" if answer.finish else None
-    stop = "error" if failure else _STOP.get(answer.finish or "", "error")
-    if stop == "error" and failure is None:
-        word = repr((answer.finish or "")[:40])
-        reason = f"the model server stopped with {word}, which does not say that the answer is whole"
-        failure = Failure("protocol", "run", reason)
-    if stop == "completed" and not answer.text.strip():
-        stop = "error"
-        empty = "the model thought about it and gave no answer" if answer.thought else "the model gave an empty answer"
-        failure = Failure("output", "run", empty)
-    return Result(
-        stop,
-        answer.text,
-        failure=failure,
-        usage=answer.usage or Usage(),
-        model=model,
-        evidence=Evidence(terminal=terminal),
-    )
 
 
 def _ignore(news: NoticeEvent) -> None:

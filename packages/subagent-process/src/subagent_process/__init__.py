@@ -14,7 +14,7 @@
 from __future__ import annotations
 
 from .command import CompletedCommand, run_command
-from .environment import cache_root, child_env, depth
+from .environment import cache_root, child_env, depth, state_root
 from .errors import (
     CommandTimeout,
     HomeError,
@@ -71,6 +71,7 @@ __all__ = [
     "remember",
     "removal_reason",
     "run_command",
+    "state_root",
     "throwaway_home",
     "tool_env",
 ]

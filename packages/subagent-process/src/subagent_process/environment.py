@@ -20,7 +20,7 @@ from .removal import removal_reason
 if TYPE_CHECKING:
     from .home import ThrowawayHome
 
-__all__ = ["cache_root", "child_env", "depth"]
+__all__ = ["cache_root", "child_env", "depth", "state_root"]
 
 DEPTH = "SUBAGENT_DEPTH"
 _NOTHING: Mapping[str, str] = MappingProxyType({})
@@ -125,7 +125,22 @@ def cache_root(ambient: Mapping[str, str] | None = None) -> Path:
     ambient = os.environ if ambient is None else ambient
     if chosen := ambient.get("SUBAGENTS_CACHE"):
         return Path(chosen).expanduser()
-    if shared := ambient.get("XDG_CACHE_HOME"):
-        return Path(shared, "subagents")
-    platform_folder = {"darwin": "Library/Caches", "win32": "AppData/Local"}.get(sys.platform, ".cache")
-    return person_home(ambient) / platform_folder / "subagents"
+    return _shared(ambient, "XDG_CACHE_HOME", {"darwin": "Library/Caches", "win32": "AppData/Local"}, ".cache")
+
+
+def state_root(ambient: Mapping[str, str] | None = None) -> Path:
+    """What must outlive a program, and is no configuration, lies here: ``subagents`` in the platform's state folder.
+
+    Args:
+        ambient: instead of ``os.environ``.
+    """
+    ambient = os.environ if ambient is None else ambient
+    places = {"darwin": "Library/Application Support", "win32": "AppData/Local"}
+    return _shared(ambient, "XDG_STATE_HOME", places, ".local/state")
+
+
+def _shared(ambient: Mapping[str, str], variable: str, places: Mapping[str, str], other: str) -> Path:
+    """Our folder in one that all programs share."""
+    if chosen := ambient.get(variable):
+        return Path(chosen, "subagents")
+    return person_home(ambient) / places.get(sys.platform, other) / "subagents"

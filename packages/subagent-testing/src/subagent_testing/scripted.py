@@ -101,6 +101,29 @@ def completes(output: str = "done", *, pieces: int = 1) -> Script:
     return script
 
 
+def writes(files: Mapping[str, str | None], then: Script | None = None) -> Script:
+    """Accepts, writes these files below the folder of the task (None removes one), tells of each, and completes.
+
+    Args:
+        files: their new texts, by path.
+        then: what follows instead of completing.
+    """
+
+    async def script(task: Task, link: Link) -> None:
+        link.ready()
+        for name, text in files.items():
+            path = anyio.Path(str(task.cwd), name)
+            if text is None:
+                await path.unlink()
+            else:
+                await path.parent.mkdir(parents=True, exist_ok=True)
+                await path.write_text(text, encoding="utf-8")
+            link.emit(ToolEvent(name, name, "delete" if text is None else "edit", "completed", paths=(name,)))
+        await (then or completes())(task, link)
+
+    return script
+
+
 def lasts(teardown: Callable[[], object] | None = None) -> Script:
     """Starts up, accepts, and works until it is stopped; then tears down in several awaits, behind a shield.
 

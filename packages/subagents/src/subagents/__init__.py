@@ -4,6 +4,7 @@ result = await subagents.run("local", "Explain in one sentence what a Python con
 """
 
 from subagent_process import ShutdownReport
+from subagent_workspace import Changes, Commit, FileChange, FileStatus, WorktreeReport
 from subagents._config import Config
 from subagents._events import (
     Event,
@@ -46,7 +47,9 @@ from subagents.errors import (
 
 __all__ = [
     "Busy",
+    "Changes",
     "Choice",
+    "Commit",
     "Config",
     "ConfigError",
     "DuplicateProvider",
@@ -54,6 +57,8 @@ __all__ = [
     "Evidence",
     "Failure",
     "FailureKind",
+    "FileChange",
+    "FileStatus",
     "Link",
     "Model",
     "NoticeEvent",
@@ -89,6 +94,7 @@ __all__ = [
     "Unsupported",
     "Usage",
     "UsageEvent",
+    "WorktreeReport",
     "as_tool",
     "create",
     "event_from_json",

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Final
 
 from subagent_process import ShutdownReport
+from subagent_workspace import Changes, WorktreeReport
 from subagents._visible import shorten
 from subagents._wire import Wire
 from subagents._words import FailureKind, StopReason
@@ -108,6 +109,8 @@ class Result(Wire):
         started_at: Unix time in seconds at which the run was entered.
         duration: seconds from there to the verdict.
         evidence: what the verdict is made of.
+        changes: what the run did to its folder; None until the run is closed, and where `Task.changes` has nobody look.
+        worktree: what became of the worktree that `Task.isolation` asked for; None until the run is closed.
     """
 
     stop_reason: StopReason
@@ -121,6 +124,8 @@ class Result(Wire):
     started_at: float | None = None
     duration: float = 0.0
     evidence: Evidence = field(default_factory=Evidence)
+    changes: Changes | None = None
+    worktree: WorktreeReport | None = None
 
     @property
     def ok(self) -> bool:

@@ -92,7 +92,7 @@ class Run(AbstractAsyncContextManager["Run"]):
         self._adopt()
         state = self._state
         await state.settled.wait()
-        with anyio.move_on_after(2 * state.provider.leave_timeout):
+        with anyio.move_on_after(2 * state.provider.leave_timeout + state.folder.bound):
             await state.gone.wait()
         if not state.gone.open:
             state.give_up()
@@ -184,7 +184,7 @@ class Run(AbstractAsyncContextManager["Run"]):
         bound = self._state.provider.leave_timeout
         end = anyio.current_time() + bound
         try:
-            with anyio.move_on_after(bound):
+            with anyio.move_on_after(bound + self._state.folder.bound):
                 await self._state.gone.wait()
         finally:
             await self._state.leave(max(end - anyio.current_time(), bound / 4))

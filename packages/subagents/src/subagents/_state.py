@@ -21,6 +21,7 @@ import anyio
 from subagent_process import ShutdownReport, redact
 from subagents import _host
 from subagents._events import Event, PermissionEvent, StartedEvent, ToolEvent
+from subagents._folder import Folder
 from subagents._gate import Gate
 from subagents._link import Inbox, Link
 from subagents._log import EventLog
@@ -56,10 +57,12 @@ class RunState(Link):
         self.begun = False
         self.published = Gate()  # entering may return
         self.settled = Gate()  # there is a verdict
-        self.ended = Gate()  # drive has ended: nothing is left
+        self.driven = Gate()  # drive has ended: nothing is left
+        self.ended = Gate()  # and what it did to its folder is known
         self.gone = Gate()  # ended, or given up on
         self._verdicts: list[Result] = []  # the first one counts; appending is the one step that nothing can split
         self._depth = depth
+        self.folder = Folder(task, self.id[:8])
         self._owner: asyncio.Task[None] | None = None
         self._scope: anyio.CancelScope | None = None
         self._clock_scope: anyio.CancelScope | None = None
@@ -197,13 +200,18 @@ class RunState(Link):
             process=self._report or found.process,
             left_behind=self._left_behind,
             # What the verdict holds already was taken from the same list.
-            notes=(*found.notes, *(note for note in self._notes if note not in found.notes)),
+            notes=(*found.notes, *(n for n in (*self._notes, *self.folder.notes) if n not in found.notes)),
         )
 
     def final(self) -> Result:
         """The verdict with what only the end can tell."""
         assert self.verdict is not None
-        return replace(self.verdict, evidence=self._evidence(self.verdict.evidence))
+        return replace(
+            self.verdict,
+            evidence=self._evidence(self.verdict.evidence),
+            changes=self.folder.changes,
+            worktree=self.folder.worktree,
+        )
 
     def cancel(self, reason: str, failure: Failure | None = None) -> None:
         """Stop: `aborted` at once, or the failure given; then the backend is cancelled."""
@@ -243,27 +251,49 @@ class RunState(Link):
         self._began = self._touched = time.monotonic()
         self._started_at = time.time()
         self._owner = _host.spawn(self._own, f"subagents {self.provider.name} {self.id}")
+        if self._owner is not None:
+            self._owner.add_done_callback(self._over_anyhow)
         if self.task.deadline is not None or self.task.idle_limit is not None:
             self._clock_scope = anyio.CancelScope()
             _host.spawn(lambda scope=self._clock_scope: self._clock(scope), f"subagents clock {self.id}")
 
     async def _own(self) -> None:
+        killed = False  # by what must not wait: the end of the loop, a second Ctrl-C
         try:
             with anyio.CancelScope() as self._scope:
                 if self.verdict is not None:  # cancelled between entering and this first step
                     return
-                await self.provider.drive(self.task, self)
+                await self.provider.drive(await self.folder.open(), self)
         except GeneratorExit:  # the loop was closed over us: there is no loop to ask any more
             self.abandon("the event loop was closed")
             raise
         except BaseException as exc:  # everything is accounted for: most become the verdict, and some must also go on
             self._raised(exc)
-            if self._goes_on(exc):
+            if killed := self._goes_on(exc):
                 raise
         finally:
             if not self.ended.open:
                 self.settle(aborted("the event loop ended") if _host.being_cancelled() else self._unfinished())
-                self.end()
+                self.driven.set()
+                try:
+                    if not killed and not _host.being_cancelled():
+                        await self._look()
+                finally:
+                    self.end()
+
+    async def _look(self) -> None:
+        """What the run did to its folder."""
+        try:
+            with anyio.move_on_after(self.folder.bound, shield=True) as patience:
+                await self.folder.close(worked=self.accepted)
+            if patience.cancelled_caught:
+                self._notes.append(self.folder.untold(f"it took longer than {self.folder.bound:g} s"))
+        except anyio.get_cancelled_exc_class():
+            self._notes.append(self.folder.untold("it was broken off"))
+            raise
+        except Exception as exc:  # noqa: BLE001  # a fault of ours there must not cost the verdict
+            self._notes.append(redact(self.folder.untold(told(leaves(exc)[0]))))
+            self._say(logging.ERROR, "looking at the folder failed", exc)
 
     def _goes_on(self, exc: BaseException) -> bool:
         if isinstance(exc, KeyboardInterrupt | SystemExit):
@@ -297,11 +327,19 @@ class RunState(Link):
         if self._clock_scope is not None:
             self._clock_scope.cancel()
         self._mark_ended()
+        self.driven.wake()
         self.ended.wake()
         self.gone.wake()
 
+    def _over_anyhow(self, owner: asyncio.Task[None]) -> None:
+        """A task of asyncio that is cancelled before its first step never runs."""
+        if not self.ended.open:
+            self.settle(aborted("the event loop ended"))
+            self.end()
+
     def _mark_ended(self) -> None:
         if not self.ended.open:
+            self.driven.mark()
             self.ended.mark()
             self.gone.mark()
             if (run := self._run()) is not None:
@@ -325,11 +363,15 @@ class RunState(Link):
     async def leave(self, bound: float | None = None) -> None:
         """Stop, and wait for the proof that nothing is left, at most `leave_timeout` or `bound` seconds.
 
-        A cancellation is raised afterwards.
+        Then for what it did to its folder, at most as long as that look may take. A cancellation is raised afterwards.
         """
         self.cancel("the context of the run was left")
         try:
-            await _host.until(self.ended, self.provider.leave_timeout if bound is None else bound)
+            await _host.until(self.driven, self.provider.leave_timeout if bound is None else bound)
         finally:
-            if not self.ended.open:
-                self.give_up()
+            try:
+                if self.driven.open:
+                    await _host.until(self.ended, self.folder.bound + 1)
+            finally:
+                if not self.ended.open:
+                    self.give_up()

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any, Final, TypeAlias, TypedDict, cast
+from typing import Any, Final, Literal, TypeAlias, TypedDict, cast
 
 from subagents._result import JsonSchema
 from subagents._wire import Wire
@@ -15,7 +15,7 @@ from subagents.errors import TaskError, Unsupported
 
 StrPath: TypeAlias = str | os.PathLike[str]
 
-SEAM_FIELDS: Final = frozenset({"prompt", "cwd", "deadline", "idle_limit", "label"})
+SEAM_FIELDS: Final = frozenset({"prompt", "cwd", "deadline", "idle_limit", "label", "changes", "isolation"})
 """The fields that the seam itself takes care of, whatever the provider."""
 
 
@@ -29,8 +29,8 @@ class Task(Wire):
         model: the model, as the provider names it.
         effort: how hard to think, in the engine's word.
         output_schema: JSON Schema that the answer must satisfy; `Result.structured` holds the value.
-        read: paths that a provider without tools may read, relative to `cwd`.
-        write: paths that a provider without tools may write, relative to `cwd`.
+        read: files that a provider without tools is shown, relative to `cwd`.
+        write: files that it may rewrite or make, relative to `cwd`: the task is a change then, not a question.
         tools: the tools that the child may use; None leaves it to the engine.
         max_turns: the most model turns.
         budget: the most to spend, in US dollars.
@@ -40,6 +40,10 @@ class Task(Wire):
         resume: the `Result.session` of an earlier run to go on with.
         label: a name for people; nothing depends on it.
         instructions: text beside the prompt, in the place where the engine takes system instructions.
+        changes: whether `Result.changes` tells what the run did to the folder: None in a git repository, True also
+            elsewhere (its files are read before and after), False never.
+        isolation: `worktree`: the run works in a fresh git worktree that begins at HEAD of `cwd`; `Result.worktree`
+            says what became of it. None: in `cwd` itself.
     """
 
     prompt: str
@@ -57,6 +61,8 @@ class Task(Wire):
     resume: str | None = None
     label: str | None = None
     instructions: str | None = None
+    changes: bool | None = None
+    isolation: Literal["worktree"] | None = None
 
     def __post_init__(self) -> None:
         if isinstance(self.cwd, os.PathLike):
@@ -68,6 +74,10 @@ class Task(Wire):
         for name in ("budget", "deadline", "idle_limit"):
             _check_positive(name, getattr(self, name))
         _check_count("max_turns", self.max_turns)
+        if self.changes is not None and not isinstance(self.changes, bool):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TaskError(f"changes is True, False or None, not {self.changes!r}")
+        if self.isolation not in (None, "worktree"):
+            raise TaskError(f"isolation is 'worktree' or None, not {self.isolation!r}")
 
 
 class TaskFields(TypedDict, total=False):
@@ -87,6 +97,8 @@ class TaskFields(TypedDict, total=False):
     resume: str | None
     label: str | None
     instructions: str | None
+    changes: bool | None
+    isolation: Literal["worktree"] | None
 
 
 def _names(name: str, value: object) -> tuple[str, ...] | None:
@@ -159,11 +171,21 @@ def prepare(task: Task | str, more: Mapping[str, Any], capabilities: frozenset[s
         does = ", ".join(sorted(capabilities - {"send"})) or "none beyond " + ", ".join(sorted(SEAM_FIELDS))
         raise Unsupported(f"{provider} does not support {', '.join(sorted(refused))} (it supports: {does})")
     settled: dict[str, Any] = {"cwd": _folder(task.cwd)}
+    if task.isolation is not None and not _in_repository(settled["cwd"]):
+        raise TaskError(f"isolation='worktree' needs a git repository, and {settled['cwd']} is in none")
     if task.output_schema is not None:
         from subagents._schema import checked_schema
 
         settled["output_schema"] = checked_schema(task.output_schema)
     return replace(task, **settled)
+
+
+def _in_repository(folder: str) -> bool:
+    """Whether it looks like it; git itself is asked when the run is entered."""
+    marks = (place / ".git" for place in (Path(folder), *Path(folder).parents))
+    return any(
+        mark.is_file() or (mark / "HEAD").exists() for mark in marks
+    )  # sandboxes leave empty folders of the name
 
 
 def _folder(cwd: StrPath | None) -> str:

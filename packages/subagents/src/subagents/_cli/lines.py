@@ -10,14 +10,17 @@ from rich.filesize import decimal
 from rich.text import Text
 
 from subagents import (
+    Changes,
     Failure,
     FailureKind,
+    FileChange,
     NoticeEvent,
     PermissionEvent,
     PlanEvent,
     Result,
     ToolEvent,
     Usage,
+    WorktreeReport,
     visible,
 )
 
@@ -61,6 +64,16 @@ def tool_line(event: ToolEvent) -> Text:
     if event.status == "failed" and event.exit_code is not None:
         line.append(f"  (exit code {event.exit_code})", "red")
     return line
+
+
+_DIFF: Final[Mapping[str, str]] = {"+": "green", "-": "red", "@": "cyan"}
+
+
+def diff_lines(event: ToolEvent) -> list[Text]:
+    """The unified diff that an edit step carries, in git's colours; nothing where its output is something else."""
+    if event.kind != "edit" or not event.output.startswith("--- "):
+        return []
+    return [Text(visible(line), _DIFF.get(line[:1], "")) for line in event.output.rstrip("\n").split("\n")]
 
 
 def plan_lines(event: PlanEvent) -> list[Text]:
@@ -123,6 +136,52 @@ def summary_line(result: Result) -> Text:
     line = Text(result.stop_reason, "green" if result.ok else "yellow" if result.failure is None else "red")
     line.append("".join(f" · {part}" for part in parts if part), "dim")
     return line
+
+
+_STATUS: Final[Mapping[str, tuple[str, str]]] = {  # the letters of git
+    "added": ("A", "green"),
+    "modified": ("M", "yellow"),
+    "deleted": ("D", "red"),
+    "renamed": ("R", "cyan"),
+}
+_SHOWN: Final = 20
+
+
+def change_lines(changes: Changes) -> list[Text]:
+    """What the run did to its folder: a line for each file and commit, and what could not be looked at."""
+    lines = [_file_line(file) for file in changes.files[:_SHOWN]]
+    if more := len(changes.files) + changes.more - len(lines):
+        lines.append(Text(f"  and {more} more file{'s' * (more != 1)}", "dim"))
+    lines += [
+        Text.assemble("  ", (commit.id[:12], "yellow"), " ", one_line(commit.subject, 100))
+        for commit in changes.commits
+    ]
+    if changes.more_commits:
+        lines.append(Text(f"  and {changes.more_commits} more commits", "dim"))
+    if changes.head_moved:
+        lines.append(Text("  HEAD moved: not all of this is the run's own work", "yellow"))
+    return [*lines, *(Text(f"  not looked at: {one_line(note)}", "dim") for note in changes.unseen)]
+
+
+def _file_line(file: FileChange) -> Text:
+    letter, style = _STATUS[file.status]
+    name = f"{file.old_path} → {file.path}" if file.old_path else file.path
+    counts = "".join(f" {sign}{count}" for sign, count in (("+", file.added), ("-", file.removed)) if count is not None)
+    return Text.assemble("  ", (letter, style), " ", one_line(name), (counts, "dim"))
+
+
+def worktree_lines(report: WorktreeReport) -> list[Text]:
+    """What became of the worktree, and what to do with it."""
+    if report.path is None:
+        return [Text("the worktree was removed: nothing is in it", "dim"), *_notes(report)]
+    lines = [
+        Text(f"worktree {one_line(report.path)}" + (f", branch {one_line(report.branch)}" if report.branch else ""))
+    ]
+    return [*lines, *_notes(report)]
+
+
+def _notes(report: WorktreeReport) -> list[Text]:
+    return [Text(f"  {one_line(note)}", "yellow") for note in report.notes]
 
 
 def failure_lines(failure: Failure) -> list[Text]:

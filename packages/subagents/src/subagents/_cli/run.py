@@ -62,6 +62,11 @@ def run(
     resume: Annotated[str | None, typer.Option(metavar="SESSION", help="Go on with an earlier session.")] = None,
     label: Annotated[str | None, typer.Option(metavar="TEXT", help="A name for people.")] = None,
     instructions: Annotated[str | None, typer.Option(metavar="TEXT", help="System instructions.")] = None,
+    changes: Annotated[
+        bool | None,
+        typer.Option("--changes/--no-changes", help="Tell what it changed; by default in a git repository."),
+    ] = None,
+    worktree: Annotated[bool, typer.Option("--worktree", help="Work in a fresh git worktree, from HEAD.")] = False,
     option: Annotated[
         list[str] | None, typer.Option("--option", "-o", metavar="KEY=VALUE", help="A provider's option. Repeatable.")
     ] = None,
@@ -99,6 +104,8 @@ def run(
             resume=resume,
             label=label,
             instructions=instructions,
+            changes=changes,
+            isolation="worktree" if worktree else None,
         )
         return _perform(found, work, permission, as_json=as_json, quiet=quiet)
 

@@ -1,0 +1,105 @@
+"""The files that a task names: what is refused before anything starts, and what the run reads.
+
+Everything is refused with a reason for each path, and all of them at once.  The same files are read twice: at `start`,
+so that a wrong path costs no time, and when the run begins, since that is what the model sees, and what is checked
+again before anything is written.  In a worktree of its own the files are there only then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final, cast
+
+from anyio import to_thread
+
+from subagent_local._prompt import Prompt, compose, unseen
+from subagent_local._room import Window
+from subagent_local.models import MODELS
+from subagent_workspace import FilesRefused, Limits, Sources, WorkspaceError, check_paths, read_files
+from subagent_workspace.protection import PROTECTED, SECRET
+from subagents import Failure, StartError, Task, TaskError
+
+if TYPE_CHECKING:
+    from subagent_local.options import LocalOptions
+
+LONGEST_TASK: Final = 8_000
+"""Characters of a task that comes with files."""
+MOST_WRITTEN: Final = 6
+MOST_READ: Final = 12
+NO_FILES: Final = Sources((), ())
+
+# Characters that a token stands for at most, more or less: JSON of code has 2.3 to 4.1 for each, by the tokenizers of
+# both models of the table.  So what is refused by an estimate does not fit, and what just about does is counted later.
+_PER_TOKEN: Final = 4
+
+
+def check_files(task: Task, options: LocalOptions) -> None:
+    """Refuse a task whose files the model cannot be given.
+
+    Raises:
+        TaskError: with every reason; its cause is the error of the workspace where a file is one.
+    """
+    wrong, cause = list(_too_much(task)), None
+    try:
+        if task.isolation is not None:
+            check_paths([*task.write, *task.read])
+        elif len(task.read) <= MOST_READ and len(task.write) <= MOST_WRITTEN:
+            prompt = compose(task, _read(task, options))
+            if not wrong and (reason := _estimate(prompt, task, options).refusal(options.max_tokens)):
+                wrong.append(reason)
+    except WorkspaceError as error:
+        wrong.append(_told(error))
+        cause = error
+    if wrong:
+        raise TaskError("; ".join(wrong)) from cause
+
+
+async def load_files(task: Task, options: LocalOptions) -> Sources:
+    """The files as the model will see them.
+
+    Raises:
+        StartError: of kind `policy`: a file may not be read or written (any more).
+    """
+    if not (task.read or task.write):
+        return NO_FILES
+    try:
+        return await to_thread.run_sync(_read, task, options)
+    except WorkspaceError as error:
+        raise StartError(Failure("policy", "start", _told(error))) from error
+
+
+def _too_much(task: Task) -> Iterator[str]:
+    if (length := len(task.prompt)) > LONGEST_TASK:
+        yield f"a task with files has at most {LONGEST_TASK:,} characters, not {length:,}: put the rest in a file"
+    for paths, most, use in ((task.write, MOST_WRITTEN, "write"), (task.read, MOST_READ, "read")):
+        if len(paths) > most:
+            yield f"{len(paths)} files to {use} are too many for one task ({most} at most): give it in parts"
+    if task.write and task.output_schema is not None:
+        yield "a task that writes files answers with these files: leave out output_schema, or write"
+
+
+def _read(task: Task, options: LocalOptions) -> Sources:
+    limits = Limits(protected=(*PROTECTED, *options.protected), secret=(*SECRET, *options.secret))
+    sources = read_files(cast("str", task.cwd), task.read, task.write, limits=limits)
+    hidden = {file.path: c for file in sources.write if (c := unseen(file.text)) is not None}
+    if hidden:
+        why = (
+            "it holds a character that does not show (U+{:04X}), which the model is not shown and would not write again"
+        )
+        raise FilesRefused({path: why.format(ord(c)) for path, c in hidden.items()})
+    return sources
+
+
+def _told(error: WorkspaceError) -> str:
+    text = str(error).removesuffix(".")
+    return f"{text}. The options protected and secret say what is protected" if "it is protected" in text else text
+
+
+def _estimate(prompt: Prompt, task: Task, options: LocalOptions) -> Window:
+    known = MODELS.get(str(task.model or options.model))
+    return Window(
+        prompt.characters // _PER_TOKEN,
+        min(options.context, known.context) if known else options.context,
+        len(prompt.expected) // _PER_TOKEN,
+        about=True,
+    )
