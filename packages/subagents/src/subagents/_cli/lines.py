@@ -171,17 +171,13 @@ def _file_line(file: FileChange) -> Text:
 
 
 def worktree_lines(report: WorktreeReport) -> list[Text]:
-    """What became of the worktree, and what to do with it."""
-    if report.path is None:
-        return [Text("the worktree was removed: nothing is in it", "dim"), *_notes(report)]
-    lines = [
-        Text(f"worktree {one_line(report.path)}" + (f", branch {one_line(report.branch)}" if report.branch else ""))
-    ]
-    return [*lines, *_notes(report)]
-
-
-def _notes(report: WorktreeReport) -> list[Text]:
-    return [Text(f"  {one_line(note)}", "yellow") for note in report.notes]
+    """What became of the worktree, and of its branch."""
+    branch = f"branch {one_line(report.branch)}" if report.branch else ""
+    if report.path is not None:
+        line = Text(", ".join(part for part in (f"worktree {one_line(report.path)}", branch) if part))
+    else:
+        line = Text(f"the worktree was removed: {branch or 'nothing is in it'}", "" if branch else "dim")
+    return [line, *(Text(f"  {one_line(note)}", "yellow") for note in report.notes)]
 
 
 def failure_lines(failure: Failure) -> list[Text]:
