@@ -114,7 +114,7 @@ async def open_repository(folder: str, clock: Clock) -> Repository | None:
     Raises:
         GitError: there is one that cannot be read, or not safely.
     """
-    if not (traces := _traces(folder)):  # most folders without git cost no process
+    if not any(map(_holds_something, _traces(folder))):  # most folders without git cost no process
         return None
     git, env = _program()
     names = await _run(clock, git, ("config", "--list", "-z", "--name-only"), folder, env, 8 * _MEBIBYTE)
@@ -123,12 +123,7 @@ async def open_repository(folder: str, clock: Clock) -> Repository | None:
         raise GitError("this git cannot be told what not to run: 2.31 is the oldest that can")
     env |= _config({**_OVERRIDES, **dict(_without_drivers(settings))})
     questions = ("--is-bare-repository", "--is-inside-work-tree", "--show-object-format", "--show-cdup")
-    try:
-        answer = os.fsdecode(await _run(clock, git, ("rev-parse", *questions), folder, env, _MEBIBYTE))
-    except GitError as error:
-        if "not a git repository (or any" in str(error) and not any(map(_holds_something, traces)):
-            return None  # an empty folder of that name, as a sandbox leaves them
-        raise
+    answer = os.fsdecode(await _run(clock, git, ("rev-parse", *questions), folder, env, _MEBIBYTE))
     bare, inside, algorithm, up = (answer.split("\n", 3) + [""] * 3)[:4]
     if bare == "true" or inside != "true":
         raise GitError(f"{folder} is in a repository but in no working tree of it")
@@ -155,6 +150,7 @@ def _traces(folder: str) -> list[str]:
 
 
 def _holds_something(path: str) -> bool:
+    """Whether it is more than an empty folder of that name, as sandboxes leave them."""
     try:
         return bool(os.listdir(path))
     except OSError:

@@ -240,6 +240,7 @@ class RunState(Link):
     def give_up(self) -> None:
         """The backend ignores its end: whoever waits for it need not any longer."""
         self._left_behind = True
+        self.driven.set()
         self.gone.set()
         self.logger.error("run %s: drive ignores its cancellation and was left behind", self.id)
 
@@ -359,6 +360,14 @@ class RunState(Link):
                 what = f"deadline of {deadline:g} s" if now >= self._began + deadline else f"no event for {idle:g} s"
                 stage = "run" if self.accepted else "start"
                 self.cancel(what, Failure("timeout", stage, what, retryable=True))
+
+    async def over(self, bound: float) -> None:
+        """Wait until nothing is left, at most `bound` seconds for that and what the look at the folder takes."""
+        with anyio.move_on_after(bound):
+            await self.driven.wait()
+        if self.driven.open:
+            with anyio.move_on_after(self.folder.bound + 1):
+                await self.gone.wait()
 
     async def leave(self, bound: float | None = None) -> None:
         """Stop, and wait for the proof that nothing is left, at most `leave_timeout` or `bound` seconds.

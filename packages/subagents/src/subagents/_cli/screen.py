@@ -146,7 +146,7 @@ class Screen(View):
         if result.worktree is not None:
             self._print(*worktree_lines(result.worktree))
         self._print(summary_line(result))
-        if result.stop_reason == "aborted":
+        if not result.ok:
             self._print(*(Text(visible(note), "dim") for note in result.evidence.notes))
         if result.failure is not None:
             stderr_console().print(*failure_lines(result.failure), sep="\n", soft_wrap=True)
