@@ -28,10 +28,13 @@ from subagents import (
     Link,
     NoticeEvent,
     PermissionRequest,
+    Provider,
     Result,
     Run,
     ShutdownReport,
     StartedEvent,
+    StartError,
+    Task,
     TextEvent,
     ThoughtEvent,
     ToolEvent,
@@ -185,6 +188,8 @@ async def test_the_notes_of_the_model_are_cut_and_shown_as_codes(scripted: Site,
     notes = result.output.partition("\n\n    app.py")[0]
     assert (len(notes), notes[:12], notes[-1]) == (2000, "\\x1b[31m\\u20", "\u2026")
     assert visible(result.output) == result.output
+    scripted.scripts[CHAT] = whole(("app.py", APP + "a = 1\n"), notes="n" * 3000)
+    assert (await change(gguf, folder, "app.py"))[0].output.startswith(f"{'n' * 1999}\u2026\n")
 
 
 async def test_a_change_without_notes_is_only_the_lines(scripted: Site, gguf: str, folder: Path) -> None:
@@ -225,6 +230,7 @@ REFUSED: dict[str, tuple[Reply, str, str, str]] = {
     "another file": (whole(("util.py", "x = 1\n")), "error", "output", "it names 'util.py'"),
     "one file more": (whole(("app.py", NEW), ("../x.py", "x = 1\n")), "error", "output", "it names '../x.py'"),
     "unchanged": (whole(("app.py", APP)), "error", "output", "it leaves every file as it is"),
+    "emptied": (whole(("app.py", "")), "error", "output", "nothing was written: it leaves nothing of app.py"),
     "broken": (whole(("app.py", "def")), "error", "output", "app.py would have an error of syntax"),
     "empty": (sse(piece("", "stop")), "error", "output", "the model gave an empty answer"),
 }  # fmt: skip
@@ -287,6 +293,41 @@ async def test_the_answer_may_take_what_the_prompt_leaves(scripted: Site, gguf: 
     scripted.scripts["/tokenize"] = Reply(json.dumps({"tokens": [0] * 1500}).encode())
     assert (await run(Local(model=gguf, max_tokens=4000), cwd=folder, write=("app.py",)))[0].ok
     assert json.loads(scripted.asked(CHAT)[0].body)["max_tokens"] == 4096 - 1500
+
+
+class Outer(Provider):
+    """A provider made of `Local`, which nobody has asked for its `check`."""
+
+    name = "outer"
+    capabilities = frozenset({"read", "write", "output_schema"})
+
+    def __init__(self, gguf: str) -> None:
+        self.local = Local(model=gguf)
+
+    async def drive(self, task: Task, link: Link) -> None:
+        await self.local.drive(task, link)
+
+
+UNCHECKED: dict[str, tuple[str, dict[str, Any], str, str]] = {
+    "too many files": ("x", {"write": tuple(f"f{i}.txt" for i in range(7))}, "policy", "7 files to write are too many"),
+    "a long task": ("x" * 8001, {"write": ("app.py",)}, "policy", "at most 8,000 characters"),
+    "a schema": ("x", {"write": ("app.py",), "output_schema": {"type": "object"}}, "policy", "leave out output_schema"),
+    "no room": ("x", {"write": ("long.txt",)}, "model", "the files to write need about"),
+}
+
+
+@pytest.mark.parametrize("case", UNCHECKED)
+async def test_what_a_task_may_hold_is_judged_too_where_another_provider_drives_it(
+    scripted: Site, gguf: str, folder: Path, case: str
+) -> None:
+    words, fields, kind, reason = UNCHECKED[case]
+    (folder / "long.txt").write_text("word " * 4_000)
+    with pytest.raises(StartError) as caught, anyio.fail_after(20):
+        async with Outer(gguf).start(words, cwd=folder, **fields):
+            pass
+    assert (caught.value.failure.kind, caught.value.failure.stage) == (kind, "start")
+    assert reason in caught.value.failure.message
+    assert not scripted.seen
 
 
 # -- files that change meanwhile -------------------------------------------------------------------------------------
@@ -449,7 +490,8 @@ class Told(Link):
     def inbox(self) -> AsyncIterator[str]:
         raise AssertionError
 
-    def __init__(self) -> None:
+    def __init__(self, on_event: Callable[[Event], object] = lambda event: None) -> None:
+        self.on_event = on_event
         self.events: list[Event] = []
         self.notes: list[str] = []
 
@@ -457,6 +499,7 @@ class Told(Link):
 
     def emit(self, event: Event) -> None:
         self.events.append(event)
+        self.on_event(event)
 
     async def ask(self, request: PermissionRequest) -> Choice:
         raise AssertionError
@@ -488,11 +531,11 @@ async def test_a_stop_while_the_model_writes_changes_no_file(scripted: Site, ggu
 
 
 async def test_a_stop_between_the_answer_and_the_writing_changes_no_file(folder: Path) -> None:
-    link, before = Told(), look(folder)
+    before, scope = look(folder), anyio.CancelScope()
+    link = Told(lambda event: scope.cancel())
     sources = read_files(folder, write=["app.py"])
     answer = Result.completed(said(("app.py", NEW)))
-    with anyio.CancelScope() as scope:
-        scope.cancel()
+    with scope:
         await carry_out(answer, sources, "0" * 16, link, folder=str(folder))
     assert scope.cancelled_caught
     assert (steps(link.events), link.notes) == ([("app.py", "in_progress")], [])
@@ -503,7 +546,11 @@ async def test_a_thread_that_comes_too_late_writes_nothing(folder: Path, monkeyp
     link, before, late = Told(), look(folder), list[Callable[[], object]]()
     sources, answer = read_files(folder, write=["app.py"]), Result.completed(said(("app.py", NEW)))
 
-    async def cancelled(body: Callable[[], object]) -> None:
+    real = anyio.to_thread.run_sync
+
+    async def cancelled(body: Callable[..., Any], *args: object, abandon_on_cancel: bool = False) -> object:
+        if abandon_on_cancel:  # it only reads
+            return await real(body, *args)
         late.append(body)
         raise asyncio.CancelledError  # of the task, while the thread has the work and has not begun
 
@@ -573,6 +620,47 @@ def test_the_end_of_the_event_loop_leaves_no_change_half_done_and_none_untold(
     assert result.stop_reason == "aborted"
     assert "written util.py: 1 -> 1 lines" in result.evidence.notes
     gc.collect()
+
+
+async def cancelled_while_it_writes(folder: Path, there: threading.Event, let: Callable[[], object]) -> Told:
+    """The end of the loop comes while the writer is held, and `let` lets it go."""
+    link, sources = Told(), read_files(folder, write=["app.py"])
+    answer = Result.completed(said(("app.py", NEW)))
+    task = asyncio.create_task(carry_out(answer, sources, "0" * 16, link, folder=str(folder)))
+    assert await asyncio.to_thread(there.wait, 15)
+    task.cancel()
+    let()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    return link
+
+
+def test_the_end_of_the_event_loop_leaves_no_file_untold_of_which_the_disk_does_not_say(
+    folder: Path, disk: Disk
+) -> None:
+    there, go = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        there.set()
+        go.wait(20)
+        failing()
+
+    disk.on_folder = hold
+    link = asyncio.run(cancelled_while_it_writes(folder, there, threading.Timer(0.1, go.set).start))
+    (note,) = link.notes
+    assert "Not known: 'app.py': the new file is in place, but may not be on the disk" in note
+
+
+def test_a_disk_that_takes_longer_than_the_end_of_the_event_loop_waits_is_told(
+    folder: Path, held: tuple[threading.Event, threading.Event], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("subagent_local._change._PATIENCE", 0.01)
+    there, go = held
+    try:
+        link = asyncio.run(cancelled_while_it_writes(folder, there, lambda: None))
+    finally:
+        go.set()
+    assert link.notes == ["files were still being written when the program ended: look at app.py"]
 
 
 # -- a worktree of its own -------------------------------------------------------------------------------------------

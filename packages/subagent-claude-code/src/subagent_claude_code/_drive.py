@@ -74,7 +74,7 @@ class Drive:
             asked_servers=tuple(servers_of(options.mcp_servers, task.tools)),
         )
         self._gave_up: Failure | None = None
-        self._asked = False  # the prompt went out
+        self._asked = self._told = False  # the prompt went out; the verdict is given
         self._client: ClaudeSDKClient | None = None
 
     async def run(self) -> None:
@@ -172,7 +172,9 @@ class Drive:
         tasks.start_soon(self._send, client)
         tasks.start_soon(self._give_up_late)
         await self._finished()
-        self._link.finish(await self._verdict())
+        verdict = await self._verdict()
+        self._told = True
+        self._link.finish(verdict)
 
     async def _finished(self) -> None:
         """Until no turn is owed; a message that was accepted at that very moment gets its own."""
@@ -220,7 +222,10 @@ class Drive:
 
     async def _send(self, client: ClaudeSDKClient) -> None:
         async for text in self._link.inbox:
-            await self._say(client, text)
+            if self._told:  # it was accepted in the moment of the verdict
+                self._link.note("a message that was sent at the end got no answer")
+            else:
+                await self._say(client, text)
 
     async def _say(self, client: ClaudeSDKClient, text: str) -> None:
         """A message under a name of its own: the engine says by it which messages a result answers."""

@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Final
 
 import anyio
+import anyio.to_thread
 
 from subagent_process import state_root
 
@@ -194,10 +195,19 @@ async def remove(repository: Repository, path: str, clock: Clock) -> None:
     try:
         await repository.ask(clock, "worktree", "remove", "--force", "--force", path)
     except GitError:
-        if not is_there(path, ""):
-            raise
-        await anyio.to_thread.run_sync(lambda: shutil.rmtree(path, ignore_errors=True), abandon_on_cancel=True)
-        await repository.ask(clock, "worktree", "prune")
+        _, common = await folders_of(repository, clock)
+        await anyio.to_thread.run_sync(_clear, path, common, abandon_on_cancel=True)
+        await repository.ask(clock, "worktree", "prune", "--expire=now")
+
+
+def _clear(path: str, common: str) -> None:
+    """Remove a folder that git does not take for a worktree, and the lock of one that was being made."""
+    shutil.rmtree(path, ignore_errors=True)
+    for lock in Path(common, "worktrees").glob("*/locked"):
+        pointer = lock.parent / "gitdir"
+        mine = lock.parent.name.startswith(os.path.basename(path))
+        if (pointer.read_text() if pointer.is_file() else "").strip() in ("", os.path.join(path, ".git")) and mine:
+            lock.unlink(missing_ok=True)
 
 
 async def list_worktrees(folder: str | os.PathLike[str], *, timeout: float = 10.0) -> tuple[str, ...]:
