@@ -176,17 +176,17 @@ def sized(folder: Path, characters: int) -> list[str]:
 
 
 ROOM: dict[str, tuple[Callable[[], Local], int, str, str]] = {
-    "an answer": (Local, 12_000, "write", "more than the 2,048 of an answer (max_tokens): give fewer or smaller files"),
+    "an answer": (Local, 36_000, "write", "more than the 2,048 of an answer (max_tokens): give fewer or smaller files"),
     "the window": (
         lambda: Local(context=4096, max_tokens=4000),
-        10_000,
+        32_000,
         "write",
         "more than the 4,096 of the window: give fewer or smaller files, or raise context",
     ),
-    "a question": (Local, 40_000, "read", "2,048 are kept for the answer (max_tokens)"),
+    "a question": (Local, 120_000, "read", "2,048 are kept for the answer (max_tokens)"),
     "the window of the model": (
         lambda: Local(model="smollm2-135m", context=32_000),
-        40_000,
+        120_000,
         "read",
         "more than the 8,192 of the window",
     ),

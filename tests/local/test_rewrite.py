@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from subagent_local import Local
 from subagent_local._rewrite import Change, Unusable, read_change
 from subagent_workspace import read_files
+from subagents import Task
 
 TAG = "0123456789abcdef"
 OPEN, SHUT = f'<file-{TAG} path="app.py" for="writing">', f"</file-{TAG}>"
@@ -124,3 +126,17 @@ def test_what_looks_like_a_tag_and_was_there_may_stay(folder: Path) -> None:
 
 def test_blank_lines_before_the_last_tag_belong_to_the_file(folder: Path) -> None:
     assert change(folder, ("notes.md", f"# Notes\n\n\n{SHUT}")) == {"notes.md": "# Notes\n\n\n"}
+
+
+def test_a_text_that_came_broken_is_refused_but_where_the_file_was_so_before(folder: Path) -> None:
+    with pytest.raises(Unusable, match="came broken"):
+        change(folder, ("app.py", NEW.replace("Greet", "Gr\ufffdet")))
+    (folder / "app.py").write_text(APP.replace("name", "n\ufffdme", 1).replace("(n\ufffdme)", "(name)"))
+    (folder / "notes.md").write_text("# N\ufffdtes\n")
+    assert change(folder, ("notes.md", "# N\ufffdtes, more\n"))
+
+
+def test_deep_indentation_is_not_refused_by_an_estimate(folder: Path) -> None:
+    text = "".join(f"{' ' * 24}k{number}: v\n" for number in range(250))  # 8 KB, by the real tokenizer some 900 tokens
+    (folder / "deep.yaml").write_text(text)
+    Local().check(Task("Do it", cwd=str(folder), write=("deep.yaml",)))

@@ -321,7 +321,7 @@ async def test_what_a_task_may_hold_is_judged_too_where_another_provider_drives_
     scripted: Site, gguf: str, folder: Path, case: str
 ) -> None:
     words, fields, kind, reason = UNCHECKED[case]
-    (folder / "long.txt").write_text("word " * 4_000)
+    (folder / "long.txt").write_text("word " * 12_000)
     with pytest.raises(StartError) as caught, anyio.fail_after(20):
         async with Outer(gguf).start(words, cwd=folder, **fields):
             pass

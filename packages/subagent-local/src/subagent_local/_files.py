@@ -29,9 +29,10 @@ MOST_WRITTEN: Final = 6
 MOST_READ: Final = 12
 NO_FILES: Final = Sources((), ())
 
-# Characters that a token stands for at most, more or less: JSON of code has 2.3 to 4.1 for each, by the tokenizers of
-# both models of the table.  So what is refused by an estimate does not fit, and what just about does is counted later.
-_PER_TOKEN: Final = 4
+# Characters that a token stands for at most: JSON of code has 2.3 to 4.1 for each by the tokenizers of both models of
+# the table, but deep indentation 9, tables 9, rules of dashes 11.5.  So what is refused by an estimate does not fit,
+# and what may is counted later.
+_PER_TOKEN: Final = 12
 
 
 def check_files(task: Task, options: LocalOptions) -> None:

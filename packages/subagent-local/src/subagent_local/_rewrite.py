@@ -106,5 +106,7 @@ def _lines(text: str) -> list[str]:
 def _check_text(file: TextFile, text: str) -> None:
     if re.search("[\0\ud800-\udfff]", text):
         raise Unusable(f"its text for {file.path} holds a character that no text file can hold")
+    if "\ufffd" in text and "\ufffd" not in file.text:  # bytes of the stream that were no UTF-8, or half a pair
+        raise Unusable(f"its text for {file.path} came broken: a character of it could not be read")
     if file.text.strip() and not text.strip():
         raise Unusable(f"it leaves nothing of {file.path}")

@@ -50,7 +50,10 @@ def protecting(path: str, patterns: Iterable[str]) -> str | None:
     parts, found = fold(path).split("/"), None
     for pattern in patterns:
         wanted = fold(pattern.removeprefix("!")).strip("/").split("/")
-        if any(_fits(parts[i : i + len(wanted)], wanted) for i in range(len(parts) - len(wanted) + 1)):
+        places = range(len(parts) - len(wanted) + 1)
+        if pattern.startswith("!"):
+            places = places[-1:]  # of the file itself: what lies below a folder of that name is no exception
+        if any(_fits(parts[i : i + len(wanted)], wanted) for i in places):
             found = None if pattern.startswith("!") else pattern
     return found
 
