@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import anyio
+import anyio.lowlevel
 import pytest
 from claude_kit import KEY, against, bash
 from endings_claude import engines
@@ -17,7 +18,7 @@ from server_kit import served
 from subagent_claude_code import ClaudeCode
 from subagent_process import child_env, run_command
 from subagent_testing import Gate, ScriptedMessages, Snapshot, messages, private_temp
-from subagents import Result, Run, Runtime
+from subagents import PermissionRequest, Result, Run, Runtime
 
 pytestmark = [pytest.mark.anyio, pytest.mark.long]
 
@@ -123,3 +124,27 @@ async def test_a_text_of_twelve_megabytes_arrives_whole(work: Path) -> None:
     assert result.output == told == text
     assert result.evidence.process is not None
     assert result.evidence.process.clean
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_200_000_pieces_of_text_stall_nobody_and_a_permission_is_asked_while_nobody_reads(work: Path) -> None:
+    text, asked_for = "word " * 200_000, anyio.Event()
+
+    def decide(request: PermissionRequest) -> Literal["allow"]:
+        asked_for.set()
+        return "allow"
+
+    with ScriptedMessages([[messages.text(text, chunks=200_000), bash("touch done")], "done"]) as api:
+        with anyio.fail_after(110):
+            async with against(api).start("x", cwd=work, permission=decide) as run:
+                await asked_for.wait()  # nobody has read an event yet
+                told = ""
+                async for event in run.events():
+                    if event.type == "text":
+                        told += event.text
+                        await anyio.lowlevel.checkpoint()
+                result = await run.closed()
+    assert result.output == "done"
+    assert (work / "done").exists()
+    assert told == f"{text}done"
+    assert result.evidence.events_lost == 0
