@@ -2,8 +2,22 @@
 
 from __future__ import annotations
 
-from benchmarks import codex_events, codex_run, framing, imports, peer, peers, process, seam, workspace
+from benchmarks import (
+    claude_events,
+    claude_run,
+    codex_events,
+    codex_run,
+    framing,
+    imports,
+    local_edits,
+    peer,
+    peers,
+    process,
+    seam,
+    workspace,
+)
 
 if __name__ == "__main__":
-    for module in (seam, process, peers, peer, framing, imports, codex_events, codex_run, workspace):
+    floors = (seam, process, peers, peer, framing, imports, workspace)
+    for module in (*floors, codex_events, codex_run, claude_events, claude_run, local_edits):
         module.main()

@@ -90,6 +90,26 @@ async def test_a_command_is_beyond_where_the_engine_says_that_it_reaches_outside
     assert bench.link.asked[-1].command == "rm /etc/x"
 
 
+async def test_a_file_that_the_engine_calls_sensitive_is_beyond(tmp_path: Path) -> None:
+    bench, reason = Bench(tmp_path), "Claude requested permissions to edit /w/.envrc which is a sensitive file."
+    assert await bench.beyond("Write", {"file_path": ".envrc"}, decision_reason=reason)
+    assert not await bench.beyond("Write", {"file_path": ".envrc"}, decision_reason="because")
+
+
+async def test_a_command_that_removes_more_than_files_of_the_task_is_beyond(tmp_path: Path) -> None:
+    reason = "Dangerous rm operation on working directory or its ancestor: /w"
+    assert await Bench(tmp_path).beyond("Bash", {"command": "rm -rf .."}, decision_reason=reason)
+
+
+async def test_a_plan_may_be_left_where_the_configuration_does_not_ask_for_one(tmp_path: Path) -> None:
+    assert not await Bench(tmp_path).beyond("ExitPlanMode", {"plan": "p"})
+    assert await Bench(tmp_path, mode="plan").beyond("ExitPlanMode", {"plan": "p"})
+
+
+async def test_a_tool_of_a_server_is_beyond(tmp_path: Path) -> None:
+    assert await Bench(tmp_path).beyond("mcp__db__query", {})
+
+
 async def test_everything_is_beyond_a_plan(tmp_path: Path) -> None:
     bench = Bench(tmp_path, mode="plan")
     assert await bench.beyond("Write", {"file_path": "a.txt"})

@@ -92,9 +92,8 @@ async def test_a_callback_is_asked_in_the_context_of_the_caller(tmp_path: Path) 
 @asyncio_alone
 async def test_whatever_else_the_engine_asks_is_answered(tmp_path: Path) -> None:
     asks = [{"ask": subtype} for subtype in ("can_use_tool", "hook_callback", "mcp_message")]
-    result, _ = await told({"turn": [*asks[:2], {"text": "done"}]}, tmp_path)
+    result, _ = await told({"turn": [*asks, {"text": "done"}]}, tmp_path)
     assert result.ok
-    assert len(asks) == 3
 
 
 async def test_what_the_engine_withdraws_is_asked_no_more(tmp_path: Path) -> None:
@@ -168,52 +167,6 @@ async def test_nothing_that_it_writes_breaks_the_run(tmp_path: Path) -> None:
     assert result.output == "done"
 
 
-@asyncio_alone
-async def test_many_small_messages_are_all_taken(tmp_path: Path) -> None:
-    delta = {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "x"}}
-    burst = {"count": 50_000, "message": {"type": "stream_event", "event": delta, "parent_tool_use_id": None}}
-    with FakeClaude({"turn": [{"burst": burst}, {"text": "done"}]}) as fake, anyio.fail_after(60):
-        async with claude(fake).start("go", cwd=tmp_path) as run:
-            count = 0
-            async for event in run.events():
-                count += len(event.text) if isinstance(event, TextEvent) else 0
-        result = await run.closed()
-    assert result.ok
-    assert count == 50_000 + len("done")
-    assert result.evidence.events_lost == 0
-
-
-async def test_a_permission_is_asked_while_nobody_reads(tmp_path: Path) -> None:
-    burst = {"count": 2_000, "message": {"type": "system", "subtype": "status"}}
-    script = {"turn": [{"burst": burst}, {"tool": {"ask": True}}, {"text": "done"}]}
-    with FakeClaude(script) as fake, anyio.fail_after(BOUND):
-        async with claude(fake).start("go", cwd=tmp_path, permission="allow") as run:
-            assert (await run.closed()).ok
-        assert [verdict.method for verdict in fake.verdicts] == ["can_use_tool"]
-
-
-async def test_a_message_of_twelve_megabytes_arrives(tmp_path: Path) -> None:
-    result, _ = await told({"turn": [{"text": {"bytes": 12_000_000}}]}, tmp_path)
-    assert len(result.output) == 12_000_000
-
-
-async def test_an_engine_that_hears_nothing_is_ended_by_force(tmp_path: Path) -> None:
-    script: dict[str, Any] = {
-        "turn": [{"ignore": ["SIGTERM"]}, {"mark": "deaf"}, {"work": None}],
-        "on": {"interrupt": [[]], "EOF": [[]]},
-    }
-    graces = {"interrupt_grace": 0.1, "eof_grace": 0.1, "term_grace": 0.1}
-    with FakeClaude(script) as fake, anyio.fail_after(BOUND):
-        async with claude(fake, **graces).start("go", cwd=tmp_path) as run:
-            await fake.happened("deaf")
-            run.cancel()
-            result = await run.closed()
-    assert result.stop_reason == "aborted"
-    process = result.evidence.process
-    assert process is not None
-    assert (process.steps, process.clean, process.home_removed) == (("eof", "term", "kill"), True, True)
-
-
 async def test_a_cancelled_turn_is_interrupted_first(tmp_path: Path) -> None:
     with FakeClaude({"turn": [{"mark": "at work"}, {"work": None}]}) as fake, anyio.fail_after(BOUND):
         async with claude(fake).start("go", cwd=tmp_path) as run:
@@ -252,7 +205,7 @@ async def test_a_message_that_the_engine_swallows_does_not_keep_the_run_open(tmp
             fake.open("first")
             found = await run.closed()
     assert found.output == "one"
-    assert found.evidence.notes == ("a message did not get a turn of its own",)
+    assert found.evidence.notes == ("1 message got no answer",)
 
 
 @asyncio_alone

@@ -34,9 +34,11 @@ class Watched:
             self.events.append,
             accepted=lambda: self.calls.append("accepted"),
             ended=lambda: self.calls.append("ended"),
+            rests=lambda: self.calls.append("rests"),
             over=lambda: self.calls.append("over"),
             asked_tools=tools,
         )
+        self.turn.sent("task")
         self.told(*messages)
 
     def told(self, *messages: dict[str, Any]) -> None:
@@ -105,14 +107,143 @@ def test_a_sub_agent_in_the_background_keeps_the_run_open() -> None:
 
 def test_a_message_that_was_sent_is_waited_for() -> None:
     seen = Watched(INIT, state("running"))
-    seen.turn.sent()
+    seen.turn.sent("b")
     seen.told(result("one"), state("idle"))
     assert not seen.turn.over
-    assert seen.turn.pending
-    assert seen.turn.resting
+    assert seen.calls[-1] == "rests"
     seen.told(state("running"), result("two"), state("idle"))
     assert seen.turn.over
     assert seen.result.output == "two"
+
+
+def test_a_result_answers_the_messages_that_it_names() -> None:
+    seen = Watched(INIT, state("running"))
+    seen.turn.sent("b")
+    seen.told(result("both", user_message_uuids=["task", "b"]), state("idle"))
+    assert seen.turn.over
+    assert seen.result.evidence.notes == ()
+
+
+def test_a_turn_that_nobody_asked_for_answers_no_message() -> None:
+    seen = Watched(INIT, state("running"))
+    seen.turn.sent("b")
+    seen.told(
+        result("one", user_message_uuids=["task"]), result("bg", origin={"kind": "task-notification"}), state("idle")
+    )
+    assert not seen.turn.over
+    seen.told(state("running"), INIT, result("two", user_message_uuids=["b"]), state("idle"))
+    assert seen.turn.over
+    assert seen.result.output == "two"
+
+
+def test_an_engine_that_names_what_it_answers_answers_nothing_without_a_name() -> None:
+    seen = Watched(INIT, state("running"))
+    seen.turn.sent("b")
+    seen.told(result("one", user_message_uuids=["task"]), result("bg"), state("idle"))
+    assert not seen.turn.over
+    seen.told(state("running"), result("two", user_message_uuids=["b"]), state("idle"))
+    assert seen.result.output == "two"
+
+
+def test_a_result_is_no_verdict_once_a_further_turn_has_begun() -> None:
+    seen = Watched(INIT, state("running"), result("one"))
+    assert seen.turn.answered
+    seen.told(state("running"))
+    assert not seen.turn.answered
+    assert seen.turn.answer == "one"
+
+
+def test_what_comes_behind_an_error_does_not_count() -> None:
+    seen = Watched(INIT, state("running"))
+    seen.turn.sent("b")
+    seen.told(result("no", is_error=True, user_message_uuids=["task"]), result("two", user_message_uuids=["b"]))
+    assert seen.result.stop_reason == "error"
+    assert seen.result.evidence.notes == ("1 message got no answer",)
+    assert seen.calls.count("ended") == 2
+
+
+def test_a_message_into_an_engine_at_nothing_reopens_the_run_and_one_into_an_end_does_not() -> None:
+    seen = Watched(INIT, state("running"), result("one"), state("idle"))
+    assert seen.turn.over
+    seen.turn.sent("late")
+    assert not seen.turn.over
+    seen.told(state("running"), result("two"), state("idle"))
+    assert seen.result.output == "two"
+    seen.turn.finish()
+    seen.turn.sent("too late")
+    assert seen.turn.over
+
+
+def test_a_turn_that_the_engine_began_before_it_had_the_task_does_not_count() -> None:
+    seen = Watched(INIT, tools=())
+    early = Turn(
+        seen.events.append,
+        accepted=lambda: seen.calls.append("accepted early"),
+        ended=bool,
+        rests=bool,
+        over=lambda: seen.calls.append("over early"),
+    )
+    for message in (state("running"), INIT, result("of a cron"), state("idle")):
+        early.told(message)
+    assert not {"accepted early", "over early"} & set(seen.calls)
+    early.sent("task")
+    for message in (state("running"), INIT, result("ours"), state("idle")):
+        early.told(message)
+    assert early.outcome(NOW).output == "ours"
+
+
+def test_a_resumed_session_that_took_nothing_costs_nothing() -> None:
+    total = {"m": {"inputTokens": 400, "outputTokens": 80, "costUSD": 2.0}}
+    more = {"modelUsage": total, "total_cost_usd": 2.0, "model_usage_since_last_result": {}}
+    found = Watched(INIT, result("no", is_error=True, **more)).result
+    assert (found.usage.input_tokens, found.cost_usd) == (0, 0.0)
+
+
+def test_a_sub_agent_that_failed_in_the_background_is_told() -> None:
+    ended = {"type": "system", "subtype": "task_notification", "status": "failed", "summary": "zero tools"}
+    seen = Watched(INIT, ended, {**ended, "status": "completed"})
+    notices = [e for e in seen.events if isinstance(e, NoticeEvent)]
+    assert [(e.code, e.text) for e in notices] == [
+        ("background", "a sub-agent or command in the background failed: zero tools")
+    ]
+
+
+def test_a_server_that_the_engine_did_not_take_is_told() -> None:
+    events: list[Event] = []
+    turn = Turn(events.append, accepted=bool, ended=bool, rests=bool, over=bool, asked_servers=("db", "ide"))
+    turn.sent("task")
+    turn.told({**INIT, "mcp_servers": [{"name": "db", "status": "connected"}]})
+    assert [e.text for e in events if isinstance(e, NoticeEvent)] == ["Claude Code did not take the MCP server ide"]
+
+
+def test_what_a_resumed_session_took_before_is_not_counted() -> None:
+    since = {"m": {"inputTokens": 100, "outputTokens": 20, "costUSD": 0.5}}
+    total = {"m": {"inputTokens": 400, "outputTokens": 80, "costUSD": 2.0}}
+    more = {"modelUsage": total, "total_cost_usd": 2.0, "model_usage_since_last_result": since}
+    seen = Watched(INIT, state("running"), result("one", **more), result("two", **more), state("idle"))
+    assert seen.result.usage.input_tokens == 200
+    assert seen.result.cost_usd == 1.0
+
+
+@pytest.mark.parametrize("cost", [10**400, float("inf"), float("nan"), -1, True, "1"])
+def test_a_cost_that_is_none_is_not_told(cost: Any) -> None:
+    assert Watched(INIT, result(total_cost_usd=cost)).result.cost_usd is None
+
+
+@pytest.mark.parametrize(
+    ("more", "kind"),
+    [
+        ({"subtype": "error_max_turns"}, "budget"),
+        ({"subtype": "error_max_turns", "terminal_reason": "max_turns"}, "budget"),
+        ({"terminal_reason": "budget_exhausted"}, "budget"),
+    ],
+)
+def test_an_older_engine_says_a_failure_in_the_subtype_alone(more: dict[str, Any], kind: str) -> None:
+    found = Watched(INIT, result("partial", **more)).result
+    assert found.stop_reason == "error"
+    assert found.output == ""
+    assert found.failure is not None
+    assert found.failure.kind == kind
 
 
 def test_an_error_ends_the_run_at_once_and_its_words_are_no_answer() -> None:
@@ -186,12 +317,40 @@ def test_an_outcome_is_told_of_its_step(content: object, more: dict[str, Any], e
     assert len(seen.events) == 2
 
 
-def test_a_list_of_things_to_do_is_a_plan() -> None:
+def test_a_list_of_things_to_do_is_a_plan_once_the_engine_has_taken_it() -> None:
     todos = [{"content": "a", "status": "completed"}, {"content": "b", "status": "in_progress"}, {"content": "c"}]
-    seen = Watched(assistant(call("TodoWrite", {"todos": todos})))
+    step = assistant(call("TodoWrite", {"todos": todos}))
     entries = (PlanEntry("a", "completed"), PlanEntry("b", "in_progress"), PlanEntry("c"))
-    assert seen.events[-1] == PlanEvent(entries)
-    assert len(Watched(assistant(call("TodoWrite", {"todos": todos}), parent_tool_use_id="p")).events) == 1
+    assert Watched(step, answer("fine")).events[-1] == PlanEvent(entries)
+    assert Watched(step).events[-1].type == "tool"
+    assert Watched(step, answer("no", is_error=True)).events[-1].type == "tool"
+
+
+def test_a_plan_of_a_sub_agent_is_not_that_of_the_run() -> None:
+    step = assistant(call("TodoWrite", {"todos": [{"content": "a"}]}), parent_tool_use_id="p")
+    assert [event.type for event in Watched(step, answer("fine")).events] == ["tool", "tool"]
+
+
+def test_a_server_that_is_not_there_is_told() -> None:
+    states = ("connected", "failed", "needs-auth", "pending", "disabled")
+    seen = Watched({**INIT, "mcp_servers": [{"name": f"s-{state}", "status": state} for state in states]})
+    assert [e.text for e in seen.events if isinstance(e, NoticeEvent)] == [
+        "the MCP server s-failed is not there: failed",
+        "the MCP server s-needs-auth is not there: needs-auth",
+        "the MCP server s-pending is not there: pending",
+    ]
+
+
+def test_a_tool_is_known_by_its_former_name_too_and_those_of_servers_are_told_with_them() -> None:
+    assert Watched({**INIT, "tools": ["Task"]}, tools=("Agent", "Task", "mcp__db")).events == []
+
+
+def test_only_the_word_of_the_runs_own_error_counts() -> None:
+    failed = result("boom", is_error=True, terminal_reason="api_error")
+    blocks = ({"type": "text", "text": "no credit"},)
+    seen = Watched(INIT, assistant(*blocks, error="billing_error", parent_tool_use_id="p"), failed)
+    assert seen.result.failure is not None
+    assert seen.result.failure.kind == "unknown"
 
 
 def test_tokens_and_cost_are_those_of_all_models() -> None:

@@ -21,7 +21,7 @@ ECHO = "import sys\nfor line in sys.stdin: sys.stdout.write(line); sys.stdout.fl
 class Heard:
     def __init__(self) -> None:
         self.told: list[dict[str, Any]] = []
-        self.ended: list[LineTooLong | None] = []
+        self.ended: list[Exception | None] = []
 
     def wire(self, process: OwnedProcess) -> Wire:
         return Wire(process, told=self.told.append, ended=self.ended.append)

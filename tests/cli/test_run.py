@@ -242,7 +242,7 @@ def test_every_option_reaches_the_task(call: Call, tmp_path: Path) -> None:
             *("run", "echo", "fields", "--cwd", str(tmp_path), "-m", "tiny", "--effort", "high"),
             *("--schema", '{"type": "object"}', "--read", "a", "--read", "b", "--write", "c", "--tool", "Bash"),
             *("--max-turns", "3", "--budget", "0.5", "--deadline", "60", "--idle-limit", "30", "--resume", "s-0"),
-            *("--label", "a name", "--instructions", "be brief", "--max-depth", "2"),
+            *("--label", "a name", "--instructions", "be brief", "--max-depth", "2", "--no-changes"),
         )
     )
     assert saw["task"] == {
@@ -261,6 +261,8 @@ def test_every_option_reaches_the_task(call: Call, tmp_path: Path) -> None:
         "resume": "s-0",
         "label": "a name",
         "instructions": "be brief",
+        "changes": False,
+        "isolation": None,
     }
     assert saw["max_depth"] == 2
 

@@ -84,6 +84,13 @@ def test_a_linked_worktree_is_opened_without_the_configuration_and_the_hooks(bas
         )
 
 
+def test_a_detached_worktree_opens_no_branch(base: Path) -> None:
+    repo = repository(base / "repo")
+    wt = worktree(repo, base / "wt")
+    git(wt, "switch", "-q", "--detach")
+    assert names(git_roots(wt), repo / ".git")[0] == ["worktrees/wt", "objects"]
+
+
 def test_a_linked_worktree_that_is_reached_by_a_link_is_the_same(base: Path) -> None:
     wt = worktree(repository(base / "repo"), base / "wt")
     (base / "link").symlink_to(wt)

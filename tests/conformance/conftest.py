@@ -18,6 +18,12 @@ sys.path.insert(0, str(Path(__file__).parent))
 from provider_mutants import HELD
 
 
+@pytest.fixture(autouse=True)
+def outside_of_git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a repository a run is looked at before it begins, and these tests are about the moments of its beginning."""
+    monkeypatch.chdir(tmp_path)
+
+
 @pytest.fixture
 def held() -> Iterator[None]:
     """What mutants share or leak is let go after the test, and what they leak is found quickly."""

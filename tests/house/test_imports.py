@@ -18,7 +18,12 @@ MAY_SEE: dict[str, set[str]] = {
     "subagent_codex": {"subagents", "subagent_process"},
     "subagent_local": {"subagents", "subagent_process", "subagent_workspace"},
     "subagent_testing": {
-        "subagents", "subagent_process", "subagent_workspace", "subagent_claude_code", "subagent_codex", "subagent_local",
+        "subagents",
+        "subagent_process",
+        "subagent_workspace",
+        "subagent_claude_code",
+        "subagent_codex",
+        "subagent_local",
     },
 }
 HEAVY = {"jsonschema", "httpx", "typer", "rich", "pydantic", "trio", "xllamacpp", "codex_cli_bin", "claude_agent_sdk"}

@@ -17,7 +17,7 @@ import subagents
 from subagent_local import Local
 from subagent_local._engine import start_engine
 from subagent_local.models import MODELS, SMALL_MODEL, WheelParts
-from subagents import Event, Link, NoticeEvent, Result, StartError, TextEvent, UsageEvent
+from subagents import Event, Link, NoticeEvent, Result, StartError, TextEvent, ToolEvent, UsageEvent
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("small_model")]
 
@@ -215,3 +215,36 @@ def test_it_runs_without_an_event_loop_and_by_its_name() -> None:
     local = subagents.create("local", options={"model": SMALL_MODEL, "threads": "1", "max_tokens": "300"})
     result = subagents.run_sync(local, QUESTION)
     assert result.ok, result
+
+
+async def test_whatever_it_answers_the_folder_is_rewritten_whole_or_untouched(tmp_path: Path) -> None:
+    before = {"app.py": "def greet(name):\n    return name\n", "util.py": "a = 1\n"}
+    for name, text in before.items():
+        (tmp_path / name).write_text(text)
+    result, events = await run(
+        small(max_tokens=120), "Add a docstring", cwd=tmp_path, write=("app.py",), read=("util.py",)
+    )
+    after = {path.name: path.read_text() for path in tmp_path.iterdir()}
+    assert after.keys() == before.keys()
+    assert after["util.py"] == before["util.py"]
+    assert (after["app.py"] != before["app.py"]) == result.ok, result
+    assert result.evidence.edits == result.ok
+    if result.failure is not None:
+        assert result.failure.kind == "output"
+        assert "nothing was written" in result.failure.message
+    tools = [event.status for event in events if isinstance(event, ToolEvent)]
+    assert tools == (["in_progress", "completed"] if result.ok else [])
+
+
+async def test_a_question_about_a_file_is_answered_by_the_real_model(tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text("def greet(name):\n    return name\n")
+    result, _ = await run(small(max_tokens=20), "What is the name of the function?", cwd=tmp_path, read=("app.py",))
+    assert result.stop_reason in ("completed", "max-tokens")
+    assert result.output
+    assert result.usage.input_tokens or result.stop_reason == "max-tokens"
+
+
+async def test_files_that_do_not_fit_are_counted_by_the_real_tokenizer(tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text("a_1 = 1\n" * 90)
+    with pytest.raises(StartError, match=r"the files to write need \d{3} tokens \(a fifth more than they have now\)"):
+        await run(small(max_tokens=400), "Rename a_1.", cwd=tmp_path, write=("app.py",))

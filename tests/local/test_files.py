@@ -43,6 +43,14 @@ def refused(folder: Path, prompt: str = "Do it", local: Local | None = None, **f
     return str(caught.value)
 
 
+def accepted(folder: Path, prompt: str = "x", local: Local | None = None, **fields: Any) -> None:
+    (local or Local()).start(prompt, cwd=folder, **fields)
+
+
+def use_of(use: str, *paths: str) -> dict[str, Any]:
+    return {use: paths}
+
+
 PATHS: dict[str, tuple[str, str]] = {
     "out of the folder": ("../app.py", "it leads out of a folder"),
     "absolute": ("/etc/passwd", "it begins at the root"),
@@ -68,12 +76,12 @@ def test_a_path_that_may_not_be_named_read_or_written_is_refused_with_its_reason
     folder: Path, case: str, use: str
 ) -> None:
     path, reason = PATHS[case]
-    assert reason in refused(folder, **{use: [path]})
+    assert reason in refused(folder, **use_of(use, path))
 
 
 def test_what_does_not_exist_may_be_written_and_not_read(folder: Path) -> None:
     assert "it does not exist" in refused(folder, read=["new.py"])
-    Local().start("Make it", cwd=folder, write=["new.py", "sub/new.py"])
+    Local().start("Make it", cwd=folder, write=("new.py", "sub/new.py"))
 
 
 def test_every_path_is_told_at_once_with_its_own_reason(folder: Path) -> None:
@@ -90,7 +98,7 @@ def test_every_path_is_told_at_once_with_its_own_reason(folder: Path) -> None:
 
 def test_the_cause_holds_the_reasons_for_a_program(folder: Path) -> None:
     with pytest.raises(TaskError) as caught:
-        Local().start("x", cwd=folder, write=["link.py", "app.py"])
+        accepted(folder, write=["link.py", "app.py"])
     assert isinstance(caught.value.__cause__, FilesRefused)
     assert caught.value.__cause__.reasons.keys() == {"link.py"}
 
@@ -99,13 +107,13 @@ def test_a_protected_name_may_be_read_and_not_written_unless_the_options_say_so(
     said = refused(folder, write=["uv.lock"])
     assert "it is protected (by the pattern '*.lock'), and may only be read" in said
     assert "The options protected and secret say what is protected" in said
-    Local().start("What is it?", cwd=folder, read=["uv.lock"])
-    Local(protected=("!*.lock",)).start("x", cwd=folder, write=["uv.lock"])
+    accepted(folder, read=["uv.lock"])
+    accepted(folder, local=Local(protected=("!*.lock",)), write=["uv.lock"])
     assert "by the pattern 'util.*'" in refused(folder, local=Local(protected=("util.*",)), write=["util.py"])
 
 
 def test_a_secret_is_not_even_read_unless_the_options_say_so(folder: Path) -> None:
-    Local(secret=("!.env",)).start("x", cwd=folder, read=[".env"])
+    accepted(folder, local=Local(secret=("!.env",)), read=[".env"])
     assert "as a secret" in refused(folder, local=Local(secret=("app.*",)), read=["app.py"])
 
 
@@ -114,14 +122,28 @@ def test_a_file_with_characters_that_do_not_show_may_be_read_and_not_written(
     folder: Path, name: str, code: str
 ) -> None:
     assert f"a character that does not show ({code}), which the model is not shown" in refused(folder, write=[name])
-    Local().start("x", cwd=folder, read=[name])
+    accepted(folder, read=[name])
+
+
+def test_a_file_with_a_mark_of_a_chat_template_may_be_read_and_not_written(folder: Path) -> None:
+    (folder / "chat.md").write_text("hello\n<|im_end|>\n<|im_start|>system\n")
+    assert "it holds a mark of a chat template (<|im_end|>), which the model is not shown" in refused(
+        folder, write=["chat.md"]
+    )
+    accepted(folder, read=["chat.md"])
+
+
+@pytest.mark.parametrize("use", ["read", "write"])
+def test_a_name_with_a_mark_of_a_chat_template_is_refused(folder: Path, use: str) -> None:
+    (folder / "[INST].md").write_text("a\n")
+    assert "its name holds a mark of a chat template ([INST])" in refused(folder, **use_of(use, "[INST].md"))
 
 
 def test_emoji_and_scripts_that_are_written_with_joiners_may_be_written(folder: Path) -> None:
     (folder / "README.md").write_text(
         "\u26a0\ufe0f \U0001f469\u200d\U0001f4bb \u0645\u06cc\u200c\u062e\u0648\u0627\u0647\n"
     )
-    Local().start("x", cwd=folder, write=["README.md"])
+    accepted(folder, write=["README.md"])
 
 
 def test_the_same_file_twice_is_refused(folder: Path) -> None:
@@ -132,20 +154,20 @@ def test_six_files_may_be_written_and_twelve_more_read(folder: Path) -> None:
     names = [f"f{i}.txt" for i in range(20)]
     for name in names:
         (folder / name).write_text("a\n")
-    Local().start("x", cwd=folder, write=names[:6], read=names[6:18])
+    accepted(folder, write=names[:6], read=names[6:18])
     assert "7 files to write are too many for one task (6 at most)" in refused(folder, write=names[:7])
     assert "13 files to read are too many for one task (12 at most)" in refused(folder, read=names[:13])
 
 
 def test_a_task_with_files_has_at_most_8000_characters(folder: Path) -> None:
-    Local().start("x" * 8000, cwd=folder, write=["app.py"])
+    accepted(folder, "x" * 8000, write=["app.py"])
     assert "8,001" in refused(folder, "x" * 8001, write=["app.py"])
-    Local().start("x" * 8001, cwd=folder)
+    accepted(folder, "x" * 8001)
 
 
 def test_a_change_has_no_output_schema_and_a_question_about_files_may_have_one(folder: Path) -> None:
     assert "leave out output_schema, or write" in refused(folder, write=["app.py"], output_schema={"type": "object"})
-    Local().start("x", cwd=folder, read=["app.py"], output_schema={"type": "object"})
+    accepted(folder, read=["app.py"], output_schema={"type": "object"})
 
 
 def sized(folder: Path, characters: int) -> list[str]:
@@ -154,17 +176,17 @@ def sized(folder: Path, characters: int) -> list[str]:
 
 
 ROOM: dict[str, tuple[Callable[[], Local], int, str, str]] = {
-    "an answer": (Local, 12_000, "write", "more than the 2,048 of an answer (max_tokens): give fewer or smaller files"),
+    "an answer": (Local, 36_000, "write", "more than the 2,048 of an answer (max_tokens): give fewer or smaller files"),
     "the window": (
         lambda: Local(context=4096, max_tokens=4000),
-        10_000,
+        32_000,
         "write",
         "more than the 4,096 of the window: give fewer or smaller files, or raise context",
     ),
-    "a question": (Local, 40_000, "read", "2,048 are kept for the answer (max_tokens)"),
+    "a question": (Local, 120_000, "read", "2,048 are kept for the answer (max_tokens)"),
     "the window of the model": (
         lambda: Local(model="smollm2-135m", context=32_000),
-        40_000,
+        120_000,
         "read",
         "more than the 8,192 of the window",
     ),
@@ -174,14 +196,14 @@ ROOM: dict[str, tuple[Callable[[], Local], int, str, str]] = {
 @pytest.mark.parametrize("case", ROOM)
 def test_files_that_cannot_fit_are_refused_by_an_estimate(folder: Path, case: str) -> None:
     make, size, use, reason = ROOM[case]
-    said = refused(folder, local=make(), **{use: sized(folder, size)})
+    said = refused(folder, local=make(), **use_of(use, *sized(folder, size)))
     assert reason in said
     assert "about " in said
 
 
 def test_files_that_may_just_fit_are_not_refused_by_an_estimate(folder: Path) -> None:
-    Local().start("x", cwd=folder, write=sized(folder, 6_000))
-    Local(max_tokens=6000, context=16_000).start("x", cwd=folder, write=sized(folder, 18_000))
+    accepted(folder, write=sized(folder, 6_000))
+    accepted(folder, local=Local(max_tokens=6000, context=16_000), write=sized(folder, 18_000))
 
 
 @pytest.mark.parametrize(
@@ -204,7 +226,7 @@ def test_a_rewrite_needs_a_fifth_more_than_the_files_have(
 def test_in_a_worktree_of_its_own_only_the_names_are_judged_before_it_stands(folder: Path) -> None:
     (folder / ".git").mkdir()
     (folder / ".git" / "HEAD").touch()
-    Local().start("x", cwd=folder, read=["not-there.py"], isolation="worktree")
+    accepted(folder, read=["not-there.py"], isolation="worktree")
     assert "it leads out" in refused(folder, read=["../a"], isolation="worktree")
 
 

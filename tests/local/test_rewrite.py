@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-import warnings
 from pathlib import Path
 
 import pytest
 
+from subagent_local import Local
 from subagent_local._rewrite import Change, Unusable, read_change
 from subagent_workspace import read_files
+from subagents import Task
 
 TAG = "0123456789abcdef"
 OPEN, SHUT = f'<file-{TAG} path="app.py" for="writing">', f"</file-{TAG}>"
@@ -21,15 +22,12 @@ NEW = 'def greet(name):\n    """Greet."""\n    return name\n'
 def folder(tmp_path: Path) -> Path:
     (tmp_path / "app.py").write_text(APP)
     (tmp_path / "crlf.py").write_bytes(b"\xef\xbb\xbfa = 1\r\nb = 2")
-    (tmp_path / "broken.py").write_text("print 'hello'\n")
-    (tmp_path / "data.json").write_text('{"a": 1}\n')
-    (tmp_path / "conf.toml").write_text("a = 1\n")
     (tmp_path / "notes.md").write_text("# Notes\n")
     (tmp_path / "empty.py").write_text("")
     return tmp_path
 
 
-WRITE = ("app.py", "crlf.py", "broken.py", "data.json", "conf.toml", "notes.md", "empty.py", "new.py")
+WRITE = ("app.py", "crlf.py", "notes.md", "empty.py", "new.py")
 
 
 def answer(*files: tuple[str, str], notes: object = "done") -> str:
@@ -94,6 +92,9 @@ REFUSED: dict[str, tuple[str, str]] = {
     "a file twice": (answer(("app.py", NEW), ("app.py", APP)), "it names app.py twice"),
     "the boundary inside": (answer(("app.py", f"{NEW}{SHUT}\n{OPEN}\n{NEW}")), "it repeats the tags"),
     "the boundary in a comment": (answer(("app.py", f"# {TAG}\n{NEW}")), "it repeats the tags"),
+    "the boundary in capitals": (answer(("notes.md", f"# Notes\n{SHUT.upper()}\n")), "it repeats the tags"),
+    "half of the boundary": (answer(("notes.md", f"# Notes\n{SHUT[:12]}\u200b\n")), "it repeats the tags"),
+    "the tag as it was told of": (answer(("notes.md", "# Notes\n</file-...>\n")), "it repeats the tags"),
     "the boundary twice at the end": (answer(("app.py", f"{NEW}{SHUT}\n{SHUT}")), "it repeats the tags"),
     "the boundary in the notes": (answer(("app.py", NEW), notes=f"see {SHUT}"), "it repeats the tags"),
     "unchanged": (answer(("app.py", APP), ("notes.md", "# Notes")), "it leaves every file as it is"),
@@ -101,14 +102,8 @@ REFUSED: dict[str, tuple[str, str]] = {
     "unchanged inside of tags": (answer(("app.py", f"{OPEN}\n{APP}{SHUT}")), "it leaves every file as it is"),
     "a NUL": (answer(("app.py", "a = 1\0")), "a character that no text file can hold"),
     "half a pair": (answer(("notes.md", "\ud83d")), "a character that no text file can hold"),
-    "an error of syntax": (answer(("app.py", NEW + '"""\n')), "an error of syntax that it has not now (line"),
-    "the same in a new file": (answer(("new.py", "def")), "new.py would have an error of syntax"),
-    "the same in an empty one": (answer(("empty.py", "def")), "empty.py would have an error of syntax"),
-    "a fence in the file": (answer(("app.py", f"```python\n{NEW}```")), "app.py would have an error of syntax"),
-    "JSON that is none": (answer(("data.json", '{"a": }')), "data.json would have an error of syntax"),
-    "TOML that is none": (answer(("conf.toml", "a = \n")), "conf.toml would have an error of syntax"),
-    "brackets without end": (answer(("app.py", "(" * 50_000)), "app.py would have an error of syntax"),
-    "one bad file of two": (answer(("notes.md", "fine\n"), ("app.py", "def")), "app.py would have an error of syntax"),
+    "an empty text": (answer(("app.py", "\n")), "it leaves nothing of app.py"),
+    "nothing but tags": (answer(("notes.md", f"{OPEN}\n{SHUT}")), "it leaves nothing of notes.md"),
 }  # fmt: skip
 
 
@@ -120,21 +115,28 @@ def test_an_answer_that_is_not_exactly_that_is_refused_whole(folder: Path, case:
     assert reason in str(caught.value)
 
 
-def test_a_file_that_could_not_be_parsed_before_may_stay_so(folder: Path) -> None:
-    assert change(folder, ("broken.py", "print 'hello', 'world'\n")) == {"broken.py": "print 'hello', 'world'\n"}
-
-
-def test_what_the_parser_would_warn_about_is_nobody_s_business(folder: Path) -> None:
-    text = 'pattern = "\\d"\nassert (pattern, "always true")\n'
-    with warnings.catch_warnings(record=True) as seen:
-        warnings.simplefilter("always")
-        assert change(folder, ("app.py", text)) == {"app.py": text}
-    assert not seen
-
-
 def test_files_that_stay_as_they_are_are_left_out(folder: Path) -> None:
     assert change(folder, ("app.py", APP), ("crlf.py", "a = 1\nb = 3")) == {"crlf.py": "a = 1\nb = 3"}
 
 
+def test_what_looks_like_a_tag_and_was_there_may_stay(folder: Path) -> None:
+    (folder / "notes.md").write_text("See <file-abc>.\n")
+    assert change(folder, ("notes.md", "See <file-abc>!\n")) == {"notes.md": "See <file-abc>!\n"}
+
+
 def test_blank_lines_before_the_last_tag_belong_to_the_file(folder: Path) -> None:
     assert change(folder, ("notes.md", f"# Notes\n\n\n{SHUT}")) == {"notes.md": "# Notes\n\n\n"}
+
+
+def test_a_text_that_came_broken_is_refused_but_where_the_file_was_so_before(folder: Path) -> None:
+    with pytest.raises(Unusable, match="came broken"):
+        change(folder, ("app.py", NEW.replace("Greet", "Gr\ufffdet")))
+    (folder / "app.py").write_text(APP.replace("name", "n\ufffdme", 1).replace("(n\ufffdme)", "(name)"))
+    (folder / "notes.md").write_text("# N\ufffdtes\n")
+    assert change(folder, ("notes.md", "# N\ufffdtes, more\n"))
+
+
+def test_deep_indentation_is_not_refused_by_an_estimate(folder: Path) -> None:
+    text = "".join(f"{' ' * 24}k{number}: v\n" for number in range(250))  # 8 KB, by the real tokenizer some 900 tokens
+    (folder / "deep.yaml").write_text(text)
+    Local().check(Task("Do it", cwd=str(folder), write=("deep.yaml",)))

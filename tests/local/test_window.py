@@ -11,7 +11,8 @@ import pytest
 from local_kit import Reply, Site
 
 from subagent_local._faults import ChatFailed
-from subagent_local._window import Window, measure
+from subagent_local._room import Window
+from subagent_local._window import measure
 
 pytestmark = pytest.mark.anyio
 
@@ -37,6 +38,15 @@ async def test_a_prompt_is_counted_by_the_template_and_tokenizer_of_the_server(s
     assert await measured(site) == Window(prompt=5, context=80)
     asked = json.loads(site.asked("/tokenize")[0].body)
     assert asked == {"content": "<|user|>hi", "add_special": True, "parse_special": True}
+
+
+async def test_the_files_to_write_are_counted_as_an_answer_that_leaves_them_as_they_are(site: Site) -> None:
+    window_scripts(site)
+    async with httpx.AsyncClient(base_url=site.url, timeout=None, trust_env=False) as client:
+        with anyio.fail_after(20):
+            window = await measure(client, [{"role": "user", "content": "hi"}], files='{"files": []}', timeout=10)
+    assert window == Window(prompt=5, context=80, files=5)
+    assert json.loads(site.asked("/tokenize")[1].body) == {"content": '{"files": []}'}
 
 
 @pytest.mark.parametrize(("n_ctx", "n_train", "expected"), [(100, None, 100), ("x", 80, 80), (100, 0, 100)])

@@ -10,16 +10,37 @@ import os
 import stat
 import subprocess
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 import pytest
 from local_kit import CHAT, Reply, Seen, Site, piece, run, sse, start_error
 
 from subagent_local import Local
-from subagents import Event, NoticeEvent, Result, Run, StartedEvent, TextEvent, ToolEvent, UsageEvent, visible
+from subagent_local._change import carry_out
+from subagent_workspace import read_files
+from subagents import (
+    Choice,
+    Event,
+    Link,
+    NoticeEvent,
+    PermissionRequest,
+    Provider,
+    Result,
+    Run,
+    ShutdownReport,
+    StartedEvent,
+    StartError,
+    Task,
+    TextEvent,
+    ThoughtEvent,
+    ToolEvent,
+    UsageEvent,
+    visible,
+)
 
 pytestmark = pytest.mark.anyio
 
@@ -103,6 +124,14 @@ async def test_followers_hear_how_far_it_is_and_read_the_answer_once(scripted: S
     assert kinds == [StartedEvent, UsageEvent, ToolEvent, ToolEvent, TextEvent]
 
 
+async def test_what_the_model_thinks_is_told_as_it_comes(scripted: Site, gguf: str, folder: Path) -> None:
+    thought: dict[str, object] = {"choices": [{"delta": {"reasoning_content": "A docstring, then."}}]}
+    scripted.scripts[CHAT] = sse(thought, piece(said(("app.py", NEW)), "stop"))
+    result, events = await change(gguf, folder, "app.py")
+    assert result.ok, result
+    assert ThoughtEvent("A docstring, then.") in events
+
+
 async def test_the_model_gets_no_tools_a_schema_and_the_files_as_data(scripted: Site, gguf: str, folder: Path) -> None:
     scripted.scripts[CHAT] = whole(("app.py", NEW))
     await change(gguf, folder, "app.py", read=("util.py",))
@@ -159,6 +188,8 @@ async def test_the_notes_of_the_model_are_cut_and_shown_as_codes(scripted: Site,
     notes = result.output.partition("\n\n    app.py")[0]
     assert (len(notes), notes[:12], notes[-1]) == (2000, "\\x1b[31m\\u20", "\u2026")
     assert visible(result.output) == result.output
+    scripted.scripts[CHAT] = whole(("app.py", APP + "a = 1\n"), notes="n" * 3000)
+    assert (await change(gguf, folder, "app.py"))[0].output.startswith(f"{'n' * 1999}\u2026\n")
 
 
 async def test_a_change_without_notes_is_only_the_lines(scripted: Site, gguf: str, folder: Path) -> None:
@@ -184,9 +215,9 @@ async def test_a_question_about_files_is_answered_and_writes_nothing(scripted: S
 HALF = said(("app.py", NEW))[:40]
 REFUSED: dict[str, tuple[Reply, str, str, str]] = {
     # cases 8-07 a, b, d and e
-    "cut off": (sse(piece(HALF, "length"), USAGE), "max-tokens", "output", "reached the most tokens (9) before its end"),
+    "cut off": (sse(piece(HALF, "length"), USAGE), "max-tokens", "output", "the most tokens (9) before its end"),
     "without its end": (sse(piece(HALF)), "error", "protocol", "before the model server said that the answer is whole"),
-    "reset": (Reply(sse(piece(HALF)).body, cut=60, length=True), "error", "network", "the connection"),
+    "reset": (Reply(sse(piece(HALF), piece("x")).body, cut=180), "error", "network", "the connection"),
     "whole, then blanks until the limit": (
         sse(piece(said(("app.py", NEW))), piece(" " * 5000, "length")),
         "max-tokens",
@@ -199,6 +230,7 @@ REFUSED: dict[str, tuple[Reply, str, str, str]] = {
     "another file": (whole(("util.py", "x = 1\n")), "error", "output", "it names 'util.py'"),
     "one file more": (whole(("app.py", NEW), ("../x.py", "x = 1\n")), "error", "output", "it names '../x.py'"),
     "unchanged": (whole(("app.py", APP)), "error", "output", "it leaves every file as it is"),
+    "emptied": (whole(("app.py", "")), "error", "output", "nothing was written: it leaves nothing of app.py"),
     "broken": (whole(("app.py", "def")), "error", "output", "app.py would have an error of syntax"),
     "empty": (sse(piece("", "stop")), "error", "output", "the model gave an empty answer"),
 }  # fmt: skip
@@ -215,6 +247,7 @@ async def test_an_answer_that_is_not_whole_and_right_changes_no_file(
     assert result.failure is not None
     assert (result.stop_reason, result.failure.kind) == (stop, kind)
     assert reason in result.failure.message
+    assert not result.output or stop == "error"
     assert (steps(events), result.evidence.edits, result.evidence.notes) == ([], 0, ())
     assert look(folder) == before
 
@@ -260,6 +293,41 @@ async def test_the_answer_may_take_what_the_prompt_leaves(scripted: Site, gguf: 
     scripted.scripts["/tokenize"] = Reply(json.dumps({"tokens": [0] * 1500}).encode())
     assert (await run(Local(model=gguf, max_tokens=4000), cwd=folder, write=("app.py",)))[0].ok
     assert json.loads(scripted.asked(CHAT)[0].body)["max_tokens"] == 4096 - 1500
+
+
+class Outer(Provider):
+    """A provider made of `Local`, which nobody has asked for its `check`."""
+
+    name = "outer"
+    capabilities = frozenset({"read", "write", "output_schema"})
+
+    def __init__(self, gguf: str) -> None:
+        self.local = Local(model=gguf)
+
+    async def drive(self, task: Task, link: Link) -> None:
+        await self.local.drive(task, link)
+
+
+UNCHECKED: dict[str, tuple[str, dict[str, Any], str, str]] = {
+    "too many files": ("x", {"write": tuple(f"f{i}.txt" for i in range(7))}, "policy", "7 files to write are too many"),
+    "a long task": ("x" * 8001, {"write": ("app.py",)}, "policy", "at most 8,000 characters"),
+    "a schema": ("x", {"write": ("app.py",), "output_schema": {"type": "object"}}, "policy", "leave out output_schema"),
+    "no room": ("x", {"write": ("long.txt",)}, "model", "the files to write need about"),
+}
+
+
+@pytest.mark.parametrize("case", UNCHECKED)
+async def test_what_a_task_may_hold_is_judged_too_where_another_provider_drives_it(
+    scripted: Site, gguf: str, folder: Path, case: str
+) -> None:
+    words, fields, kind, reason = UNCHECKED[case]
+    (folder / "long.txt").write_text("word " * 12_000)
+    with pytest.raises(StartError) as caught, anyio.fail_after(20):
+        async with Outer(gguf).start(words, cwd=folder, **fields):
+            pass
+    assert (caught.value.failure.kind, caught.value.failure.stage) == (kind, "start")
+    assert reason in caught.value.failure.message
+    assert not scripted.seen
 
 
 # -- files that change meanwhile -------------------------------------------------------------------------------------
@@ -314,12 +382,26 @@ async def test_a_file_that_changes_while_the_model_writes_stops_all_of_them(
     assert (result.failure.kind, result.failure.stage, result.failure.retryable) == ("policy", "write", True)
     assert f"'sub/deep.py': {reason}" in result.failure.message
     assert steps(events)[2:] == [
-        ("app.py: it was not tried, because another one failed", "failed"),
+        ("app.py: it was not tried", "failed"),
         (steps(events)[3][0], "failed"),
     ]
     assert reason in steps(events)[3][0]
     assert result.evidence.edits == 0
     assert look(folder) == seen_after
+
+
+async def test_a_folder_that_goes_away_while_the_model_writes_is_told(scripted: Site, gguf: str, folder: Path) -> None:
+    def reply(seen: Seen) -> Reply:
+        folder.rename(folder.with_name("moved"))
+        return whole(("app.py", NEW))
+
+    scripted.scripts[CHAT] = reply
+    result, events = await change(gguf, folder, "app.py")
+    assert result.failure is not None
+    assert (result.failure.kind, result.failure.stage) == ("policy", "write")
+    assert "cannot be used: no such file or directory" in result.failure.message
+    assert steps(events)[1:] == [("app.py: it was not tried", "failed")]
+    assert (folder.with_name("moved") / "app.py").read_text() == APP
 
 
 class Disk:
@@ -397,6 +479,39 @@ async def test_a_file_of_which_the_disk_does_not_say_is_told_as_unknown(
     assert ((folder / "app.py").read_text(), (folder / "util.py").read_text()) == (NEW, UTIL)
 
 
+class Told(Link):
+    """A link of a provider made of others: it keeps what it is told."""
+
+    @property
+    def depth(self) -> int:
+        return 1
+
+    @property
+    def inbox(self) -> AsyncIterator[str]:
+        raise AssertionError
+
+    def __init__(self, on_event: Callable[[Event], object] = lambda event: None) -> None:
+        self.on_event = on_event
+        self.events: list[Event] = []
+        self.notes: list[str] = []
+
+    def ready(self, *, session: str | None = None, model: str | None = None) -> None: ...
+
+    def emit(self, event: Event) -> None:
+        self.events.append(event)
+        self.on_event(event)
+
+    async def ask(self, request: PermissionRequest) -> Choice:
+        raise AssertionError
+
+    def finish(self, result: Result) -> None: ...
+
+    def note(self, text: str) -> None:
+        self.notes.append(text)
+
+    def report(self, report: ShutdownReport) -> None: ...
+
+
 # -- stopping --------------------------------------------------------------------------------------------------------
 
 
@@ -415,18 +530,35 @@ async def test_a_stop_while_the_model_writes_changes_no_file(scripted: Site, ggu
     assert look(folder) == before
 
 
-async def test_a_stop_at_the_end_of_the_answer_still_comes_before_the_writing(
-    scripted: Site, gguf: str, folder: Path
-) -> None:
-    scripted.scripts[CHAT] = whole(("app.py", NEW))
-    before = look(folder)
-    with anyio.fail_after(20):
-        async with Local(model=gguf).start("x", cwd=folder, write=("app.py",)) as started:
-            async for event in started.events():
-                if isinstance(event, UsageEvent):
-                    started.cancel()
-        result = await started.closed()
-    assert (result.stop_reason, result.evidence.notes) == ("aborted", ())
+async def test_a_stop_between_the_answer_and_the_writing_changes_no_file(folder: Path) -> None:
+    before, scope = look(folder), anyio.CancelScope()
+    link = Told(lambda event: scope.cancel())
+    sources = read_files(folder, write=["app.py"])
+    answer = Result.completed(said(("app.py", NEW)))
+    with scope:
+        await carry_out(answer, sources, "0" * 16, link, folder=str(folder))
+    assert scope.cancelled_caught
+    assert (steps(link.events), link.notes) == ([("app.py", "in_progress")], [])
+    assert look(folder) == before
+
+
+async def test_a_thread_that_comes_too_late_writes_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    link, before, late = Told(), look(folder), list[Callable[[], object]]()
+    sources, answer = read_files(folder, write=["app.py"]), Result.completed(said(("app.py", NEW)))
+
+    real = anyio.to_thread.run_sync
+
+    async def cancelled(body: Callable[..., Any], *args: object, abandon_on_cancel: bool = False) -> object:
+        if abandon_on_cancel:  # it only reads
+            return await real(body, *args)
+        late.append(body)
+        raise asyncio.CancelledError  # of the task, while the thread has the work and has not begun
+
+    monkeypatch.setattr("anyio.to_thread.run_sync", cancelled)
+    with pytest.raises(asyncio.CancelledError):
+        await carry_out(answer, sources, "0" * 16, link, folder=str(folder))
+    late[0]()
+    assert link.notes == []
     assert look(folder) == before
 
 
@@ -455,6 +587,8 @@ async def test_a_stop_while_files_are_written_waits_and_the_result_says_what_was
             started.cancel("enough")
             verdict = await started.result()
             assert (folder / "app.py").read_text() == APP
+            for _ in range(20):  # the loop goes on meanwhile
+                await anyio.lowlevel.checkpoint()
             go.set()
             result = await started.closed()
     assert (verdict.stop_reason, verdict.evidence.notes) == ("aborted", ("enough",))
@@ -486,6 +620,47 @@ def test_the_end_of_the_event_loop_leaves_no_change_half_done_and_none_untold(
     assert result.stop_reason == "aborted"
     assert "written util.py: 1 -> 1 lines" in result.evidence.notes
     gc.collect()
+
+
+async def cancelled_while_it_writes(folder: Path, there: threading.Event, let: Callable[[], object]) -> Told:
+    """The end of the loop comes while the writer is held, and `let` lets it go."""
+    link, sources = Told(), read_files(folder, write=["app.py"])
+    answer = Result.completed(said(("app.py", NEW)))
+    task = asyncio.create_task(carry_out(answer, sources, "0" * 16, link, folder=str(folder)))
+    assert await asyncio.to_thread(there.wait, 15)
+    task.cancel()
+    let()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    return link
+
+
+def test_the_end_of_the_event_loop_leaves_no_file_untold_of_which_the_disk_does_not_say(
+    folder: Path, disk: Disk
+) -> None:
+    there, go = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        there.set()
+        go.wait(20)
+        failing()
+
+    disk.on_folder = hold
+    link = asyncio.run(cancelled_while_it_writes(folder, there, threading.Timer(0.1, go.set).start))
+    (note,) = link.notes
+    assert "Not known: 'app.py': the new file is in place, but may not be on the disk" in note
+
+
+def test_a_disk_that_takes_longer_than_the_end_of_the_event_loop_waits_is_told(
+    folder: Path, held: tuple[threading.Event, threading.Event], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("subagent_local._change._PATIENCE", 0.01)
+    there, go = held
+    try:
+        link = asyncio.run(cancelled_while_it_writes(folder, there, lambda: None))
+    finally:
+        go.set()
+    assert link.notes == ["files were still being written when the program ended: look at app.py"]
 
 
 # -- a worktree of its own -------------------------------------------------------------------------------------------

@@ -41,7 +41,7 @@ warden.PATIENCE = 0.3
 async def nobody_left(warden: int) -> None:
     """No keeper, and nobody of any tree."""
     with anyio.fail_after(10):
-        while Path(f"/proc/{warden}/task/{warden}/children").read_text():  # noqa: ASYNC110, ASYNC240
+        while Path(f"/proc/{warden}/task/{warden}/children").read_text():  # noqa: ASYNC110
             await anyio.sleep(0.01)
 
 
@@ -132,7 +132,7 @@ async def test_a_keeper_that_is_stopped_again_and_again_ends_its_tree_all_the_sa
             keeper = helpers(process)["keeper"]
 
             async def stop() -> None:
-                while Path(f"/proc/{keeper}").exists():  # noqa: ASYNC240
+                while Path(f"/proc/{keeper}").exists():
                     os.kill(keeper, signal.SIGSTOP)
                     await anyio.sleep(0.02)
 

@@ -1,5 +1,4 @@
 """Throwaway homes: private, short, and gone afterwards, with nothing else."""
-# ruff: noqa: ASYNC240 - small local files
 
 from __future__ import annotations
 

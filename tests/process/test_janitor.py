@@ -1,5 +1,4 @@
 """What a crash left is removed by the next start, and nothing else is."""
-# ruff: noqa: ASYNC240 - small local files
 
 from __future__ import annotations
 

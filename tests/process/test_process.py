@@ -1,5 +1,4 @@
 """Waiting for a child, ending it, and the harness around it."""
-# ruff: noqa: ASYNC240 - small local files
 
 from __future__ import annotations
 

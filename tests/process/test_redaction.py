@@ -39,6 +39,20 @@ def test_a_token_inside_a_variables_url_is_redacted_alone_too(url: str, monkeypa
     assert redact("login with p@ssw0rd1 and p%40ssw0rd1 failed") == "login with [redacted] and [redacted] failed"
 
 
+@pytest.mark.parametrize(
+    ("secret", "replaced"),
+    [
+        ("bytes-\udcff-secret", "bytes-\ufffd-secret"),
+        ("bytes-\udcff-secret", "bytes-%FF-secret"),
+        ("half-\ud800-secret", "half-\ufffd\ufffd\ufffd-secret"),
+    ],
+)
+def test_a_secret_that_is_no_utf_8_is_redacted_and_breaks_nothing(secret: str, replaced: str) -> None:
+    remember([secret])
+    assert redact(f"x {secret} y") == "x [redacted] y"
+    assert redact(f"x {replaced} y") == "x [redacted] y"
+
+
 def test_short_values_and_harmless_variables_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FAKECORP_TOKEN", "abcdefg")
     monkeypatch.setenv("FAVOURITE_ANIMAL", "hippopotamus")

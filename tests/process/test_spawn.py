@@ -1,5 +1,4 @@
 """A child is started exactly as asked."""
-# ruff: noqa: ASYNC240 - small local files
 
 from __future__ import annotations
 

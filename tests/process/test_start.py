@@ -163,7 +163,7 @@ async def test_a_guard_that_does_not_end_in_time_proves_nothing() -> None:
 async def test_a_full_queue_is_waited_for() -> None:
     await run_command(["true"], env=PATH, timeout=20)
     guard = LAUNCHER.guard.pid
-    (warden,) = map(int, Path(f"/proc/{guard}/task/{guard}/children").read_text().split())  # noqa: ASYNC240
+    (warden,) = map(int, Path(f"/proc/{guard}/task/{guard}/children").read_text().split())
     os.kill(warden, signal.SIGSTOP)
     done: list[bytes] = []
 

@@ -1,5 +1,4 @@
 """What tools get: a home of their own in which they still work, and nothing of the person's that is worth stealing."""
-# ruff: noqa: ASYNC240 - small local files
 
 from __future__ import annotations
 

@@ -12,6 +12,15 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Every start of a real engine takes most of a second: on trio they run with the long tests."""
+    here = Path(__file__).parent
+    for item in items:
+        if item.path.parent == here and "trio" in item.name.partition("[")[2]:
+            item.add_marker(pytest.mark.long)
+
+
 @pytest.fixture(scope="session", autouse=True)
 def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """What our code prepares once per machine is prepared once per session, and not in the person's cache."""

@@ -1,32 +1,36 @@
-"""Runs of the real Codex with a command under way, their ends, and what may be left: nothing."""
+"""Runs of a real engine with a command under way, their ends, and what may be left: nothing.
+
+What differs between the engines is data: an `Engine`.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import gc
+import json
 import os
 import shlex
 import signal
+import subprocess
 import sys
-from collections.abc import Awaitable, Callable, Generator
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, Sequence
+from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Self
+from typing import Any, Final, Self, TypeAlias
 
 import anyio
-from codex_kit import against, names, shell
 from endings_kin import TRAITS
-from isolation_kit import engines, environment, parent
+from isolation_kit import environment, parent
 
-from subagent_codex import Codex
-from subagent_testing import Gate, ScriptedResponses, responses
-from subagents import Result, Run
+from subagent_testing import Gate
+from subagents import Permission, Provider, Result, Run
 
-PLACEHOLDERS: Final = (".agents", ".aws", ".codex", ".git")
-SANDBOXES: Final = ("read-only", "workspace-write", "danger-full-access")
 KILLED: Final = -signal.SIGKILL
+Exit: TypeAlias = tuple[tuple[str, ...], int | None]
+"""What the report says: the steps of the ladder, and the exit of the engine."""
 
 
 class Kin:
@@ -81,15 +85,14 @@ class Kin:
 class Held:
     """The only reference to a run whose command has grown its kin, and who works for it."""
 
-    def __init__(self, run: Run, kin: Kin, gate: Gate, work: Path) -> None:
+    def __init__(self, run: Run, scene: Scene, pid: int) -> None:
         self._run: Run | None = run
-        self.gate, self.work = gate, work
-        (engine,) = engines(work)
-        keeper = parent(engine)
+        self.gate, self.work = scene.gate, scene.work
+        keeper = parent(pid)
         warden = parent(keeper)
-        self.pids = {"engine": engine, "keeper": keeper, "warden": warden, "guard": parent(warden)}
-        self.home = home_of(work)
-        self._kin = kin
+        self.pids = {"engine": pid, "keeper": keeper, "warden": warden, "guard": parent(warden)}
+        self.home = home_of(pid)
+        self._kin = scene.kin
 
     @property
     def run(self) -> Run:
@@ -123,27 +126,134 @@ async def gone(path: Path) -> bool:
     return not await where.exists()
 
 
-def home_of(work: Path) -> Path:
-    """The throwaway home of the one run in a folder."""
-    (engine,) = engines(work)
-    return Path(environment(engine)["HOME"]).parent
+def home_of(pid: int) -> Path:
+    """The throwaway home of an engine."""
+    return Path(environment(pid)["HOME"]).parent
+
+
+def names(folder: Path) -> list[str]:
+    """What is in a folder."""
+    return sorted(path.name for path in folder.iterdir())
+
+
+@dataclass(frozen=True)
+class Scene:
+    """A provider whose model runs a command that grows its kin, leaves it alone, and then thinks until the gate.
+
+    Attributes:
+        options: of the provider, plain JSON.
+        made: what is in the folder as long as the command is at work.
+    """
+
+    provider: Provider
+    options: Mapping[str, Any]
+    permission: Permission
+    work: Path
+    kin: Kin
+    gate: Gate
+    made: Sequence[str]
+
+    async def grown(self) -> None:
+        """The command is at work, and in the folder is what must go: else nothing is shown."""
+        await self.kin.grow()
+        assert await self.kin.survivors(within=0.05) == sorted(TRAITS)
+        assert names(self.work) == list(self.made)
+
+
+@dataclass(frozen=True)
+class Engine:
+    """What differs between the engines.
+
+    Attributes:
+        provider: the class of it, as `subagent_codex:Codex`.
+        scene: of a run in a temporary folder, in a folder of its own, in a named surrounding, for a named ending.
+        pids: the engines at work for a folder.
+        exits: ending -> what the report says; "" for those that are not named.
+    """
+
+    provider: str
+    scene: Callable[[Path, Path, str, str], AbstractContextManager[Scene]]
+    pids: Callable[[Path], list[int]]
+    exits: Mapping[str, Exit]
+
+    async def hold(self, scene: Scene, *, deadline: float | None = None) -> Held:
+        """A run whose command has grown its kin."""
+        run = await scene.provider.start(
+            "x", cwd=scene.work, deadline=deadline, permission=scene.permission
+        ).__aenter__()
+        await scene.grown()
+        (pid,) = self.pids(scene.work)
+        return Held(run, scene, pid)
+
+    async def ended(
+        self, name: str, folder: Path, work: Path, surrounding: str
+    ) -> tuple[Result | None, dict[str, list[str]]]:
+        """A run that comes to this end: its result, where there is a handle to ask, and what is left."""
+        ending = ENDINGS[name]
+        with self.scene(folder, work, surrounding, name) as scene:
+            held = await self.hold(scene, deadline=ending.deadline)
+            await ending.act(held)
+            result = await held.run.closed() if ending.stop else None
+            return result, await held.left(at_once=ending.stop is not None and not ending.lost)
+
+    def wrong(self, name: str, result: Result) -> str:
+        """All of a result that is not as promised; nothing, if nothing is."""
+        ending, (steps, code) = ENDINGS[name], self.exits.get(name, self.exits[""])
+        report, failure = result.evidence.process, result.failure
+        assert report is not None
+        good = (
+            result.stop_reason == ending.stop
+            and (failure.kind if failure else None) == ending.kind
+            and (failure is None or failure.kind != "exit" or failure.exit_code == code)
+            and (report.steps, report.exit, report.lost) == (steps, code, ending.lost)
+            and report.home_removed is (None if ending.lost else True)
+            and report.clean is True
+            and report.survivors == report.missing == ()
+            and not result.evidence.left_behind
+        )
+        return "" if good else repr(result)
+
+    @asynccontextmanager
+    async def program(
+        self, folder: Path, work: Path, surrounding: str, act: str = "", fault: str = ""
+    ) -> AsyncGenerator[tuple[Program, Kin, int]]:
+        """A program of its own that holds a run whose command has grown its kin, and the pid of the engine."""
+        with self.scene(folder, work, surrounding, act) as scene:
+            order = {
+                "provider": self.provider,
+                "options": scene.options,
+                "permission": scene.permission,
+                "cwd": str(work),
+                "act": act,
+                "fault": fault,
+            }
+            with _holding(order) as holder:
+                await scene.grown()
+                assert holder.stdout is not None
+                assert holder.stdout.readline() == b"entered\n"
+                (pid,) = self.pids(work)
+                yield holder, scene.kin, pid
+
+
+def provider_of(name: str, options: Mapping[str, Any]) -> Provider:
+    """`subagent_codex:Codex`, with these options."""
+    module, _, word = name.partition(":")
+    return getattr(import_module(module), word)(**options)
+
+
+Program: TypeAlias = subprocess.Popen[bytes]
 
 
 @contextmanager
-def scene(folder: Path, sandbox: str) -> Generator[tuple[Codex, Kin, Gate]]:
-    """A provider whose model runs a command that grows its kin, leaves it alone, and then thinks until the gate."""
-    gate = Gate()
-    with Kin(folder / "kin") as kin:
-        script = [[shell(kin.command, yield_time_ms=250)], [gate, responses.message("done")]]
-        with ScriptedResponses(script) as api:
-            yield against(api, sandbox=sandbox), kin, gate
-
-
-async def grown(kin: Kin, work: Path, sandbox: str) -> None:
-    """The command is at work, and in the folder is what must go: else nothing is shown."""
-    await kin.grow()
-    assert await kin.survivors(within=0.05) == sorted(TRAITS)
-    assert names(work) == (list(PLACEHOLDERS) if sandbox == "workspace-write" else [])
+def _holding(order: Mapping[str, Any]) -> Generator[Program]:
+    """A program in a group of its own."""
+    here, pipe = str(Path(__file__).with_name("endings_program.py")), subprocess.PIPE
+    argv = [sys.executable, here, json.dumps(order)]
+    with subprocess.Popen(argv, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, process_group=0) as program:
+        try:
+            yield program
+        finally:
+            program.kill()
 
 
 # --- endings ----------------------------------------------------------------------------------------------------------
@@ -232,14 +342,12 @@ class _entered:  # noqa: N801  # it reads as a word
 
 @dataclass(frozen=True)
 class Ending:
-    """What is done, and the promise: the word of the verdict, the kind of its failure, steps and exits of the report.
+    """What is done, and the promise: the word of the verdict, and the kind of its failure.
 
     Attributes:
         act: what is done to the run.
         stop: the word of the verdict; None where nobody is left to ask for it.
         kind: of its failure.
-        steps: of the report.
-        exit: of the engine, as the report has it.
         lost: the keeper was killed: who removes the home then cannot tell us.
         deadline: of the task, in seconds.
         asyncio_only: there is no such thing on trio.
@@ -248,27 +356,9 @@ class Ending:
     act: Act
     stop: str | None = "aborted"
     kind: str | None = None
-    steps: tuple[str, ...] = ("eof",)
-    exit: int | None = 0
     lost: bool = False
     deadline: float | None = None
     asyncio_only: bool = False
-
-    def wrong(self, result: Result) -> str:
-        """All of a result that is not as promised; nothing, if nothing is."""
-        report, failure = result.evidence.process, result.failure
-        assert report is not None
-        good = (
-            result.stop_reason == self.stop
-            and (failure.kind if failure else None) == self.kind
-            and (failure is None or failure.kind != "exit" or failure.exit_code == self.exit)
-            and (report.steps, report.exit, report.lost) == (self.steps, self.exit, self.lost)
-            and report.home_removed is (None if self.lost else True)
-            and report.clean is True
-            and report.survivors == report.missing == ()
-            and not result.evidence.left_behind
-        )
-        return "" if good else repr(result)
 
 
 ENDINGS: Final = {
@@ -282,9 +372,37 @@ ENDINGS: Final = {
     "raw-cancel-2": Ending(cancel_raw(2), asyncio_only=True),
     "raw-cancel-5": Ending(cancel_raw(5), asyncio_only=True),
     "deadline": Ending(wait, "error", "timeout", deadline=5),
-    "kill-engine": Ending(strike("engine"), "error", "exit", (), KILLED),
-    "terminate-engine": Ending(strike("engine", signal.SIGTERM), "error", "exit", ()),  # it ends in order, with 0
-    "kill-keeper": Ending(strike("keeper"), "error", "exit", (), None, lost=True),
-    "kill-warden": Ending(strike("warden"), "error", "exit", ()),  # the keeper ends its child with the warden
-    "kill-guard": Ending(strike("guard"), "error", "exit", ()),
+    "kill-engine": Ending(strike("engine"), "error", "exit"),
+    "terminate-engine": Ending(strike("engine", signal.SIGTERM), "error", "exit"),
+    "kill-keeper": Ending(strike("keeper"), "error", "exit", lost=True),
+    "kill-warden": Ending(strike("warden"), "error", "exit"),  # the keeper ends its child with the warden
+    "kill-guard": Ending(strike("guard"), "error", "exit"),
+}
+
+
+# --- the end of the program that holds it -----------------------------------------------------------------------------
+
+
+def send(number: int) -> Callable[[Program], None]:
+    return lambda holder: holder.send_signal(number)
+
+
+def interrupt(holder: Program) -> None:
+    """Ctrl-C: to everybody in its group."""
+    os.killpg(holder.pid, signal.SIGINT)
+
+
+def go(holder: Program) -> None:
+    assert holder.stdin is not None
+    holder.stdin.write(b"go\n")
+    holder.stdin.flush()
+
+
+# What is done to it, and whether it lives long enough to put the folder in order.
+DEATHS: Final[dict[str, tuple[Callable[[Program], None], bool]]] = {
+    "sigkill": (send(signal.SIGKILL), False),
+    "sigterm": (send(signal.SIGTERM), False),
+    "interrupt": (interrupt, True),
+    "sys-exit": (go, True),
+    "os-exit": (go, False),
 }

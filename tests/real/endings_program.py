@@ -1,6 +1,6 @@
-"""A program that holds a run of the real Codex, and comes to a bad end.
+"""A program that holds a run of a real engine, and comes to a bad end.
 
-python endings_program.py JSON      {"base_url", "key", "cwd", "sandbox", "act", "fault"}
+python endings_program.py JSON      {"provider", "options", "permission", "cwd", "act", "fault"}
 """
 
 from __future__ import annotations
@@ -14,14 +14,13 @@ from typing import Any
 
 import anyio
 
-from subagent_codex import Codex
-
-ORDER: dict[str, str] = json.loads(sys.argv[1])
+ORDER: dict[str, Any] = json.loads(sys.argv[1])
+PACKAGE, _, CLASS = ORDER["provider"].partition(":")
 
 
 async def main() -> None:
-    provider = Codex(base_url=ORDER["base_url"], api_key=ORDER["key"], sandbox=ORDER["sandbox"])  # pyright: ignore[reportArgumentType]
-    async with provider.start("x", cwd=ORDER["cwd"]) as run:
+    provider = getattr(import_module(PACKAGE), CLASS)(**ORDER["options"])
+    async with provider.start("x", cwd=ORDER["cwd"], permission=ORDER["permission"]) as run:
         print("entered", flush=True)
         await anyio.wait_readable(sys.stdin)  # in no thread: Ctrl-C would have to wait for it
         if ORDER["act"] == "sys-exit":
@@ -33,7 +32,7 @@ async def main() -> None:
 
 def home_kept_to_ourselves() -> None:
     """A fault: nobody else is told which home to remove."""
-    drive: Any = import_module("subagent_codex._drive")
+    drive: Any = import_module(f"{PACKAGE}._drive")
     real = drive.open_process
 
     def open_process(*args: Any, home: object, **options: Any) -> Any:

@@ -1,4 +1,7 @@
-"""What the tests of isolation look for, and where they look: secrets, processes, files, requests, baits."""
+"""What the tests of isolation look for, and where they look: secrets, processes, files, requests, baits.
+
+What is one engine's is in `isolation_codex` and `isolation_claude`.
+"""
 
 from __future__ import annotations
 
@@ -6,17 +9,13 @@ import json
 import os
 import re
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
-from importlib import import_module
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-import anyio.to_thread
 import pytest
-from codex_kit import shell, shell_outputs
 
-from subagent_codex import Codex
-from subagent_testing import Gate, ScriptedResponses, responses
+from subagent_testing import ScriptedMessages, ScriptedResponses
 
 MARK: Final = "zebra7c"
 """In every secret that no child may see."""
@@ -50,29 +49,24 @@ def later(value: object) -> Any:
 # --- processes --------------------------------------------------------------------------------------------------------
 
 
-def engines(cwd: Path) -> list[int]:
-    """The app-servers that were started for a task in this folder: it is in their arguments."""
-    word = json.dumps(str(cwd)).encode()
-    lines = {int(name): _proc(name, "cmdline") for name in os.listdir("/proc") if name.isdigit()}
-    return [pid for pid, line in lines.items() if b"\0app-server\0" in line and word in line]
-
-
 def environment(pid: int) -> dict[str, str]:
     """Its variables as they were at its start."""
-    return dict(item.split("=", 1) for item in os.fsdecode(_proc(pid, "environ")).split("\0") if "=" in item)
+    return dict(item.split("=", 1) for item in os.fsdecode(proc(pid, "environ")).split("\0") if "=" in item)
 
 
 def parent(pid: int) -> int:
-    return int(re.findall(rb"PPid:\t(\d+)", _proc(pid, "status"))[0])
+    return int(re.findall(rb"PPid:\t(\d+)", proc(pid, "status"))[0])
 
 
-def _tree(pid: int) -> Iterator[int]:
+def family(pid: int) -> Iterator[int]:
+    """It, and all that it started and that lives."""
     yield pid
-    for child in _proc(pid, f"task/{pid}/children").split():
-        yield from _tree(int(child))
+    for child in proc(pid, f"task/{pid}/children").split():
+        yield from family(int(child))
 
 
-def _proc(pid: int | str, name: str) -> bytes:
+def proc(pid: int | str, name: str) -> bytes:
+    """A file of a process."""
     try:
         return Path(f"/proc/{pid}/{name}").read_bytes()
     except OSError:  # it has ended
@@ -84,54 +78,14 @@ def _proc(pid: int | str, name: str) -> bytes:
 Places = dict[str, bytes]
 """What was found, by the place where it was found."""
 
-_SHOWN: Final = "/proc/[0-9]*/environ /proc/[0-9]*/cmdline"
-_OWN: Final = f"/usr/bin/env; for one in {_SHOWN}; do /usr/bin/tr '\\0' '\\n' < $one; done; echo END"
-# Outside of a sandbox those are the processes of the whole machine.
-_UNCONFINED: Final = "/usr/bin/env; /usr/bin/tr '\\0' '\\n' < /proc/$PPID/environ; echo END"
-
-
-async def looked(
-    api: ScriptedResponses, gate: Gate, provider: Codex, cwd: Path, caplog: pytest.LogCaptureFixture
-) -> Places:
-    """A run that is held at the gate, and everything that could be seen of it by then and until its end."""
-    with anyio.fail_after(60), caplog.at_level(0):
-        async with provider.start("say hello", cwd=cwd) as run:
-            await anyio.to_thread.run_sync(gate.wait_until_reached)
-            (engine,) = engines(cwd)
-            family = list(_tree(engine))
-            home = Path(environment(engine)["CODEX_HOME"])
-            root = Path(environment(engine)["TMPDIR"]).parent if provider.options.home != "inherit" else home
-            found: Places = {
-                "arguments": b"".join(_proc(pid, "cmdline") for pid in family),
-                "environment": b"".join(_proc(pid, "environ") for pid in family),
-                "files": _contents(root) + _contents(home),
-            }
-            gate.release()
-            events = [event async for event in run.events()]
-        result = await run.closed()
-    asked = [*api.requests, *api.others]
-    found["files afterwards"] = _contents(home)
-    found["commands"] = "".join(shell_outputs(api)).encode()
-    found["events"] = repr(events).encode()
-    found["result"] = repr(result).encode()
-    found["log"] = caplog.text.encode()
-    found["requests"] = b"".join(request.raw for request in asked)
-    found["headers"] = repr([{**r.headers, "authorization": ""} for r in asked]).encode()
-    found["authorization"] = repr([r.headers.get("authorization") for r in asked]).encode()
-    return found
-
-
-def command_and_gate(gate: Gate, *, confined: bool = True) -> responses.Script:
-    """The model looks around, and is then held."""
-    return [[shell(_OWN if confined else _UNCONFINED)], [gate, responses.message("done")]]
-
 
 def where(found: Places, word: str) -> set[str]:
     """The places that hold a word."""
     return {place for place, data in found.items() if word.encode() in data}
 
 
-def _contents(folder: Path) -> bytes:
+def contents(folder: Path) -> bytes:
+    """The names and texts of all files in a folder."""
     files = [path for path in folder.rglob("*") if path.is_file() and not path.is_symlink()]
     return b"".join(os.fsencode(path) + b"\n" + path.read_bytes() for path in files)
 
@@ -164,71 +118,46 @@ class Baits:
     def ran(self) -> list[str]:
         return sorted(path.name for path in self._ran.iterdir())
 
-    def person(self, home: Path) -> None:
-        """In a HOME."""
-        self._codex(home / ".codex", "person")
-        _write(home / ".codex/AGENTS.md", "bait-person-agents")
-        _write(home / ".codex/prompts/bait.md", "bait-person-prompt")
-        self._skill(home / ".agents", "person-agents-skill")
-        _write(home / ".gitconfig", self._git("person"))
+    def start_up(self, home: Path) -> None:
+        """What shells and git read in a HOME."""
+        write(home / ".gitconfig", self._git("person"))
         for name in (".profile", ".bash_profile", ".bashrc", ".zshenv"):
-            _write(home / name, f"{self.touch('person' + name)}\n")
+            write(home / name, f"{self.touch('person' + name)}\n")
 
-    def project(self, folder: Path) -> None:
-        """In a repository."""
-        self._codex(folder / ".codex", "project")
-        _write(folder / "AGENTS.md", "bait-project-agents")
-        self._skill(folder / ".agents", "project-agents-skill")
+    def git(self, folder: Path) -> None:
+        """What git reads in a repository."""
         with (folder / ".git/config").open("a") as file:
             file.write(self._git("project") + '[remote "origin"]\n\turl = https://me:bait-project-remote@x.example/y\n')
         for name in ("post-index-change", "reference-transaction", "post-checkout", "pre-commit"):
-            self._script(folder / ".git/hooks" / name, f"project-git-{name}")
+            self.script(folder / ".git/hooks" / name, f"project-git-{name}")
 
-    def variables(self, home: Path) -> dict[str, str]:
-        """In the environment."""
+    def loaders(self) -> dict[str, str]:
+        """Variables that shells and git read."""
         return {
-            "CODEX_HOME": str(home / ".codex"),
-            "CODEX_SQLITE_HOME": str(home / ".codex"),
-            "CODEX_INTERNAL_ORIGINATOR_OVERRIDE": "bait-originator",
-            "OPENAI_BASE_URL": "http://127.0.0.1:9/v1",
-            "OPENAI_ORGANIZATION": "bait-organization",
-            "OPENAI_PROJECT": "bait-project",
-            "RUST_LOG": "trace",
-            "BASH_ENV": str(self._script(self._ran.parent / "bash-env", "bash-env")),
+            "BASH_ENV": str(self.script(self._ran.parent / "bash-env", "bash-env")),
             "ENV": str(self._ran.parent / "bash-env"),
             "GIT_CONFIG_COUNT": "1",
             "GIT_CONFIG_KEY_0": "core.fsmonitor",
-            "GIT_CONFIG_VALUE_0": str(self._script(self._ran.parent / "variable", "variable-fsmonitor")),
+            "GIT_CONFIG_VALUE_0": str(self.script(self._ran.parent / "variable", "variable-fsmonitor")),
         }
 
     def touch(self, name: str) -> str:
+        """What tells that something ran, for a shell."""
         return f": > '{self._ran}/{name}'"  # without a program: the engine's PATH has none
 
-    def server(self, name: str) -> str:
-        """An MCP server, in TOML."""
-        arguments = json.dumps(["-c", f"{self.touch(name)}; read line"])
-        return f'[mcp_servers.{name}]\ncommand = "/bin/sh"\nargs = {arguments}\n'
-
-    def _codex(self, folder: Path, name: str) -> None:
-        hook = {"hooks": [{"type": "command", "command": self.touch(f"{name}-hook")}]}
-        events = ("SessionStart", "UserPromptSubmit", "PreToolUse", "PostToolUse", "Stop")
-        notify = json.dumps(["/bin/sh", "-c", self.touch(f"{name}-notify")])
-        lines = f'notify = {notify}\nmodel_reasoning_effort = "high"\ndeveloper_instructions = "bait-{name}-config"\n'
-        _write(folder / "config.toml", lines + self.server(f"{name}-mcp"))
-        _write(folder / "hooks.json", json.dumps({"hooks": {event: [hook] for event in events}}))
-        self._skill(folder, f"{name}-codex-skill")
-
-    def _skill(self, folder: Path, name: str) -> None:
+    def skill(self, folder: Path, name: str) -> None:
+        """A skill below `folder/skills`."""
         text = f"---\nname: bait-{name}\ndescription: bait-{name}, for every task.\n---\nbait-{name}\n"
-        _write(folder / "skills" / name / "SKILL.md", text)
+        write(folder / "skills" / name / "SKILL.md", text)
 
     def _git(self, name: str) -> str:
-        program = self._script(self._ran.parent / f"{name}-fsmonitor", f"{name}-fsmonitor")
-        hooks = self._script(self._ran.parent / f"{name}-hooks/post-index-change", f"{name}-hooks").parent
+        program = self.script(self._ran.parent / f"{name}-fsmonitor", f"{name}-fsmonitor")
+        hooks = self.script(self._ran.parent / f"{name}-hooks/post-index-change", f"{name}-hooks").parent
         return f"[core]\n\tfsmonitor = {program}\n\thooksPath = {hooks}\n"
 
-    def _script(self, path: Path, name: str) -> Path:
-        _write(path, f"#!/bin/sh\n{self.touch(name)}\n")
+    def script(self, path: Path, name: str) -> Path:
+        """A program that tells that it ran."""
+        write(path, f"#!/bin/sh\n{self.touch(name)}\n")
         path.chmod(0o755)
         return path
 
@@ -238,7 +167,8 @@ def words(text: str) -> set[str]:
     return set(re.findall(r"bait-[a-z-]*[a-z]", text))
 
 
-def _write(path: Path, text: str) -> None:
+def write(path: Path, text: str) -> None:
+    """A file, with the folders above it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text)
 
@@ -256,7 +186,7 @@ _VARYING: Final = {
 }
 
 
-def normal(api: ScriptedResponses) -> list[str]:
+def normal(api: ScriptedResponses | ScriptedMessages) -> list[str]:
     """All that was asked, without what differs between any two runs."""
     found: list[str] = []
     for request in [*api.requests, *api.others]:
@@ -275,51 +205,3 @@ def _sorted(text: str | bytes) -> str:
         return {k: _sorted(v) if isinstance(v, str) and v.startswith("{") else v for k, v in sorted(pairs)}
 
     return json.dumps(json.loads(text or "null", object_pairs_hook=member), indent=1)
-
-
-# --- faults -----------------------------------------------------------------------------------------------------------
-
-_drive: Any = import_module("subagent_codex._drive")
-
-
-def settings_without(patch: pytest.MonkeyPatch, names: Sequence[str]) -> None:
-    """Break the provider: it does not set these keys of the configuration."""
-    real = _drive.process_settings
-
-    def process_settings(*args: Any, **options: Any) -> dict[str, Any]:
-        return {name: value for name, value in real(*args, **options).items() if name not in names}
-
-    patch.setattr(_drive, "process_settings", process_settings)
-
-
-def key_in_arguments(patch: pytest.MonkeyPatch, key: str) -> None:
-    """Break the provider: the key is with the settings of the process."""
-    real = _drive.process_settings
-
-    def process_settings(*args: Any, **options: Any) -> dict[str, Any]:
-        found = real(*args, **options)
-        found["model_providers.subagents"]["experimental_bearer_token"] = key
-        return found
-
-    patch.setattr(_drive, "process_settings", process_settings)
-
-
-def environment_of_ours(patch: pytest.MonkeyPatch, names: Sequence[str] = ()) -> None:
-    """Break the provider: these variables of ours, or all, are given to the engine as they are."""
-    real = _drive.child_env
-
-    def child_env(**options: Any) -> dict[str, str]:
-        ours = {name: value for name, value in os.environ.items() if name in (names or os.environ)}
-        return {**ours, **real(**options), **(ours if names else {})}
-
-    patch.setattr(_drive, "child_env", child_env)
-
-
-def thread_without(patch: pytest.MonkeyPatch, name: str) -> None:
-    """Break the provider: the thread is started without this key of the configuration."""
-    real = _drive.thread_config
-
-    def thread_config(*args: Any, **options: Any) -> dict[str, Any]:
-        return {key: value for key, value in real(*args, **options).items() if key != name}
-
-    patch.setattr(_drive, "thread_config", thread_config)

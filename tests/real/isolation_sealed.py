@@ -1,10 +1,10 @@
-"""A run of the real Codex, sealed off: every name that is looked up, every address, every file that is written is seen.
+"""A run of a real engine, sealed off: every name that is looked up, every address, every file that is written is seen.
 
 usage: unshare --net --mount --pid --fork --mount-proc python isolation_sealed.py FOLDER < JSON
 
-FOLDER is an empty one; the JSON holds `options` of the provider, `auth` (what lies in the home that the options pin),
-`mutant` (a fault of `isolation_kit`, and its argument) and `seconds` that the model's command takes.  Says one JSON
-object: what was seen, or `cannot` with the reason.
+FOLDER is an empty one; the JSON holds `engine` (`codex` or `claude`), `options` of the provider, `auth` (what lies in
+the home that the options pin), `mutant` (a fault of the engine's kit, and its argument) and `seconds` that the model's
+command takes.  Says one JSON object: what was seen, or `cannot` with the reason.
 
 - The network is the loopback device alone, and every address of the world is its own: whatever is contacted arrives,
   and is seen by a packet socket.  Each name has the address 192.0.2.7, and there is a TLS server in front of the
@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import ctypes
 import glob
+import importlib
 import json
 import os
 import shutil
@@ -176,7 +177,7 @@ def serve_names() -> None:
 
 
 def certify(folder: Path) -> None:
-    """`certificate` and `key` for the hosts of OpenAI, by an `authority` of our own."""
+    """`certificate` and `key` for the hosts of the vendors, by an `authority` of our own."""
     new = [
         "openssl",
         "req",
@@ -191,7 +192,7 @@ def certify(folder: Path) -> None:
     ]
     authority, signer = str(folder / "authority"), str(folder / "signer")
     must(*new, "-keyout", signer, "-out", authority, "-subj", "/CN=sealed authority")
-    own = ["-subj", "/CN=sealed", "-addext", "subjectAltName=DNS:api.openai.com,DNS:chatgpt.com"]
+    own = ["-subj", "/CN=sealed", "-addext", "subjectAltName=DNS:api.openai.com,DNS:chatgpt.com,DNS:api.anthropic.com"]
     own += ["-addext", "basicConstraints=critical,CA:FALSE", "-CA", authority, "-CAkey", signer]
     must(*new, "-keyout", str(folder / "key"), "-out", str(folder / "certificate"), *own)
 
@@ -252,30 +253,27 @@ def surroundings(order: dict[str, Any]) -> Path:
     certify(BASE / "harness")
     environment = {name: value for name, value in os.environ.items() if name in ("PATH", "LANG")}
     os.environ.clear()
-    os.environ.update(environment, HOME=str(BASE / "person"), SSL_CERT_FILE=str(BASE / "harness/authority"))
+    authority = str(BASE / "harness/authority")
+    os.environ.update(environment, HOME=str(BASE / "person"), SSL_CERT_FILE=authority, NODE_EXTRA_CA_CERTS=authority)
     return BASE / "work"
 
 
 def go(order: dict[str, Any], layer: Layer, wire: Wire) -> dict[str, Any]:
     import anyio
-    import isolation_kit
     import pytest
-    from codex_kit import shell, told
 
-    from subagent_codex import Codex
-    from subagent_testing import ScriptedResponses, responses
-
+    engine: Any = importlib.import_module(f"isolation_{order['engine']}")
     work = surroundings(order)
     during, keys = dict[str, tuple[int, int]](), list[str]()
 
-    def turn(_: dict[str, Any], number: int) -> responses.Turn:
+    def turn(_: dict[str, Any], number: int) -> Any:
         if number == 1:  # what an engine does beside its work, it does in its first seconds
-            return [shell(f"sleep {order['seconds']}; echo done")]
+            return [engine.command(f"env > /dev/null; sleep {order['seconds']}; echo done")]
         during.update(layer.written())
         keys.extend(layer.holding(order["options"].get("api_key", "no key")))
         return "done"
 
-    with ScriptedResponses(turn) as api, pytest.MonkeyPatch.context() as patch:
+    with engine.Server(turn) as api, pytest.MonkeyPatch.context() as patch:
         port = int(api.base_url.split(":")[2].partition("/")[0])
         in_background(serve_names)
         in_background(serve_tls, BASE / "harness/certificate", BASE / "harness/key", port)
@@ -284,10 +282,10 @@ def go(order: dict[str, Any], layer: Layer, wire: Wire) -> dict[str, Any]:
         }
         if "mutant" in order:
             name, what = order["mutant"]
-            getattr(isolation_kit, name)(patch, what)
+            getattr(engine, name)(patch, what)
         before = layer.written()
         wire.start()
-        found = anyio.run(lambda: told(Codex(**options), "work", work))
+        found = anyio.run(lambda: engine.told(engine.Provider(**options), "work", work, permission="allow"))
         wire.end()
         after = layer.written()
         return {
@@ -296,7 +294,7 @@ def go(order: dict[str, Any], layer: Layer, wire: Wire) -> dict[str, Any]:
             "names": sorted(wire.names),
             "contacted": sorted(address.replace(str(port), "SCRIPTED") for address in wire.contacted),
             "asked": sorted({request.path for request in [*api.requests, *api.others]}),
-            "authorization": sorted({r.headers.get("authorization", "") for r in [*api.requests, *api.others]}),
+            "authorization": sorted({r.headers.get(engine.CREDENTIAL, "") for r in [*api.requests, *api.others]}),
             "keys": keys,
             "during": sorted(path for path, state in during.items() if before.get(path) != state),
             "after": sorted(path for path, state in after.items() if before.get(path) != state),

@@ -54,6 +54,14 @@ def test_the_callback_of_the_page_keeps_a_task_in_its_folder(
     assert capsys.readouterr().out.count("beyond the folder") == 1
 
 
+def test_the_agent_and_the_server_of_the_page_are_taken(page: dict[str, Any], tmp_path: Path, work: Path) -> None:
+    with ScriptedMessages("Mended.") as api:
+        speak_to(api, tmp_path)
+        result: subagents.Result = page["review"](str(work), "canary-of-a-token")
+        assert result.output == "Mended."
+        assert "Reviews a change" in api.requests[0].raw.decode()
+
+
 def test_every_option_that_the_page_names_is_one() -> None:
     named = set(re.findall(r"`([a-z]+(?:_[a-z]+)+)[`=]", PAGE))
     fields = set(ClaudeCodeOptions.model_fields) | set(subagents.Task.__dataclass_fields__)

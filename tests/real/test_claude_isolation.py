@@ -1,114 +1,96 @@
-"""Whose settings the real Claude Code reads: with a home of ours nobody's, with the person's never the project's."""
+"""No secret of the host is seen by the real Claude Code, its commands or the model; its key only where it belongs."""
 
 from __future__ import annotations
 
-import json
 import os
-import re
-import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import anyio
 import pytest
-from claude_kit import KEY, against, bash, names, prompts, results, told
+from claude_kit import KEY, against, bash, told
+from isolation_claude import command_and_gate, environment_of_ours, looked, nothing_unset
+from isolation_kit import CANARIES, MARK, UNKNOWN, Places, where
 
-from subagent_claude_code import ClaudeCode
-from subagent_testing import ScriptedMessages, messages
+from subagent_testing import Gate, ScriptedMessages, messages
 from subagents import PermissionRequest
 
 pytestmark = pytest.mark.anyio
-asyncio_alone = pytest.mark.parametrize("anyio_backend", ["asyncio"])
+asyncio_alone = pytest.mark.parametrize("anyio_backend", ["asyncio"])  # what is seen does not depend on the loop
+
+OURS = "MODEL_SERVER_CREDENTIAL"
 
 
-@pytest.fixture
-def baited(work: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """What the engine could read, each with a canary; the folder holds a file for each program that was started."""
-    home, ran = tmp_path / "person", tmp_path / "ran"
-    ran.mkdir()
-    monkeypatch.setenv("HOME", str(home))
-    monkeypatch.delenv("CLAUDE_CONFIG_DIR", raising=False)
-    for name in ("ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN", "AWS_SECRET_ACCESS_KEY", "GITHUB_TOKEN"):
-        monkeypatch.setenv(name, "canary-variable")
+@pytest.fixture(autouse=True)
+def canaries(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {**CANARIES, **UNKNOWN}.items():
+        monkeypatch.setenv(name, value)
 
-    def settings(who: str) -> str:
-        hook = {"hooks": [{"type": "command", "command": f"touch {ran}/hook-{who}"}]}
-        return json.dumps({"hooks": {"SessionStart": [hook], "UserPromptSubmit": [hook]}, "env": {"X": "canary-env"}})
 
-    def server(who: str) -> str:
-        program = f"open({str(ran / f'server-{who}')!r}, 'w')"
-        return json.dumps({"mcpServers": {who: {"command": sys.executable, "args": ["-c", program]}}})
-
-    files = {
-        home / ".claude" / "CLAUDE.md": "canary-person-memory",
-        home / ".claude" / "settings.json": settings("person"),
-        home / ".claude" / "skills" / "s" / "SKILL.md": "---\nname: s\ndescription: canary-skill\n---\n",
-        home / ".claude" / "agents" / "a.md": "---\nname: a\ndescription: canary-agent\n---\n",
-        home / ".claude.json": server("person"),
-        work / "CLAUDE.md": "canary-project-memory",
-        work.parent / "CLAUDE.md": "canary-above",
-        work / ".claude" / "settings.json": settings("project"),
-        work / ".claude" / "settings.local.json": settings("local"),
-        work / ".claude" / "commands" / "c.md": "---\ndescription: canary-command\n---\nx",
-        work / ".mcp.json": server("project"),
-        work / ".env": "CANARY=canary-dotenv",
-    }
-    for path, text in files.items():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-    return ran
+async def seen(work: Path, caplog: pytest.LogCaptureFixture, **options: Any) -> Places:
+    gate = Gate()
+    with ScriptedMessages(command_and_gate(gate)) as api:
+        found = await looked(api, gate, against(api, **options), work, caplog)
+    # Otherwise nothing would be shown.
+    assert b"END" in found["commands"]
+    assert found["commands"].count(b"SUBAGENT_DEPTH=1") == 2
+    assert b"SUBAGENT_DEPTH=1" in found["environment"]
+    assert b"userID" in found["files"]
+    return found
 
 
 @asyncio_alone
-async def test_a_home_of_ours_reads_nothing_of_anybodys(baited: Path, work: Path) -> None:
-    with ScriptedMessages([[bash("env")], "done"]) as api:
-        found = await told(against(api), "hi", work, permission="allow")
-    assert found.result.ok
-    assert "canary" not in prompts(api)
-    assert names(baited) == []
-    assert "canary" not in results(api)[0]
-    assert {request.path.partition("?")[0] for request in api.requests} == {"/v1/messages"}
+async def test_no_secret_of_the_host_is_seen_anywhere(work: Path, caplog: pytest.LogCaptureFixture) -> None:
+    found = await seen(work, caplog)
+    assert where(found, MARK) == set()
+    assert where(found, KEY) == {"authorization", "environment"}
 
 
 @asyncio_alone
-async def test_the_instructions_of_the_project_are_read_where_they_are_asked_for(baited: Path, work: Path) -> None:
-    (work / ".git").mkdir()
-    with ScriptedMessages() as api:
-        await told(against(api, project_instructions=True), "hi", work, instructions="also this")
-    system = str(api.requests[0].body["system"])
-    assert "canary-project-memory" in system
-    assert "also this" in system
-    assert set(re.findall(r"canary-[a-z-]+", prompts(api))) == {"canary-project-memory"}
-    assert names(baited) == []
-
-
-@asyncio_alone
-async def test_a_pinned_home_reads_nothing_of_anybodys(baited: Path, work: Path, tmp_path: Path) -> None:
-    with ScriptedMessages() as api:
-        assert (await told(against(api, home=tmp_path / "pinned"), "hi", work)).result.ok
-    assert "canary" not in prompts(api)
-    assert names(baited) == []
-    stored = [path.read_bytes() for path in (tmp_path / "pinned").rglob("*") if path.is_file()]
-    assert not [text for text in stored if KEY.encode() in text]
-
-
-@asyncio_alone
-async def test_an_inherited_home_is_the_persons_and_never_the_projects(
-    baited: Path, work: Path, tmp_path: Path
+async def test_a_home_that_lasts_keeps_neither_the_key_nor_a_secret(
+    work: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    helper = tmp_path / "person" / ".claude" / "settings.json"
-    with ScriptedMessages([[bash("env")], "done"]) as api:
-        given = json.loads(helper.read_text())
-        given["env"] = {"ANTHROPIC_BASE_URL": api.base_url, "ANTHROPIC_API_KEY": KEY}
-        helper.write_text(json.dumps(given))
-        found = await told(ClaudeCode(home="inherit"), "hi", work, permission="allow")
-    assert found.result.ok, found.result
-    sent = prompts(api)
-    assert "canary-person-memory" in sent
-    assert "hook-person" in names(baited)
-    for word in ("canary-project-memory", "canary-above", "canary-command"):
-        assert word not in sent
-    assert {name for name in names(baited) if "project" in name or "local" in name} == set()
+    monkeypatch.setenv(OURS, KEY)
+    found = await seen(work, caplog, home=tmp_path / "pinned", api_key=None, api_key_env=OURS)
+    assert b"say hello" in found["files afterwards"]  # the conversation was kept
+    assert where(found, MARK) == set()
+    assert where(found, KEY) == {"authorization", "environment"}
+    assert where(found, OURS) == set()
+
+
+@asyncio_alone
+@pytest.mark.long
+@pytest.mark.parametrize("key", [KEY, "of-no-known-form-27182"])
+async def test_a_server_that_repeats_the_key_does_not_bring_it_into_the_failure(work: Path, key: str) -> None:
+    refusal = messages.status(403, message=f"not with the key {key}")
+    with ScriptedMessages([refusal]) as api:
+        found = await told(against(api, api_key=key), "hi", work)
+    assert "not with the key" in str(found.result.failure)
+    assert key not in repr(found)
+
+
+@asyncio_alone
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("mutant", "secrets", "keys"),
+    [
+        (environment_of_ours, {"environment"}, set[str]()),
+        (nothing_unset, set[str](), {"commands", "events", "requests"}),
+    ],
+)
+async def test_a_fault_is_seen(
+    work: Path,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+    mutant: Callable[[pytest.MonkeyPatch], None],
+    secrets: set[str],
+    keys: set[str],
+) -> None:
+    mutant(monkeypatch)
+    found = await seen(work, caplog)
+    assert where(found, MARK) == secrets
+    assert where(found, KEY) == keys | {"authorization", "environment"}
 
 
 @asyncio_alone

@@ -6,14 +6,11 @@ gone, and so is what the sandbox made in the folder; the verdict and the report 
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import signal
-import subprocess
 import sys
-from collections.abc import AsyncGenerator, Callable, Generator
-from contextlib import asynccontextmanager, contextmanager, nullcontext, suppress
+from contextlib import nullcontext, suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -21,25 +18,11 @@ from typing import Any
 import anyio
 import anyio.to_thread
 import pytest
-from codex_kit import KEY, names
-from endings_kit import (
-    ENDINGS,
-    PLACEHOLDERS,
-    SANDBOXES,
-    Ending,
-    Held,
-    Kin,
-    gone,
-    grown,
-    home_of,
-    scene,
-)
-from isolation_kit import engines, parent
+from endings_codex import CODEX, PLACEHOLDERS, SANDBOXES
+from endings_kit import DEATHS, ENDINGS, Held, Scene, gone, home_of, names
+from isolation_kit import parent
 
-from subagent_codex import Codex
 from subagent_process import child_env, run_command
-from subagent_testing import Gate
-from subagents import Result
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("codex_binary")]
 asyncio_alone = pytest.mark.parametrize("anyio_backend", ["asyncio"])
@@ -63,36 +46,24 @@ ROWS = [
 ]
 
 
-async def ended(ending: Ending, folder: Path, work: Path, sandbox: str) -> tuple[Result | None, dict[str, list[str]]]:
-    """A run that comes to this end: its result, where there is a handle to ask, and what is left."""
-    with scene(folder, sandbox) as (provider, kin, gate):
-        held = Held(await provider.start("x", cwd=work, deadline=ending.deadline).__aenter__(), kin, gate, work)
-        await grown(kin, work, sandbox)
-        await ending.act(held)
-        result = await held.run.closed() if ending.stop else None
-        return result, await held.left(at_once=ending.stop is not None and not ending.lost)
-
-
 @pytest.mark.parametrize(("anyio_backend", "name", "sandbox"), ROWS)
 async def test_nothing_survives(name: str, sandbox: str, work: Path, tmp_path: Path) -> None:
-    ending = ENDINGS[name]
     with anyio.fail_after(90):
-        result, left = await ended(ending, tmp_path, work, sandbox)
+        result, left = await CODEX.ended(name, tmp_path, work, sandbox)
     assert left == {}
     if result:
-        assert ending.wrong(result) == ""
+        assert CODEX.wrong(name, result) == ""
 
 
 async def test_a_loop_that_ends_while_the_run_is_open_ends_it(work: Path, tmp_path: Path, anyio_backend: str) -> None:
     """`asyncio.run` and `trio.run` return; nobody has left the run, and somebody still holds it."""
     kept: list[Held] = []
 
-    async def main(provider: Codex, kin: Kin, gate: Gate) -> None:
-        kept.append(Held(await provider.start("x", cwd=work).__aenter__(), kin, gate, work))
-        await grown(kin, work, "workspace-write")
+    async def main(scene: Scene) -> None:
+        kept.append(await CODEX.hold(scene))
 
-    with anyio.fail_after(60), scene(tmp_path, "workspace-write") as parts:
-        await anyio.to_thread.run_sync(lambda: anyio.run(main, *parts, backend=anyio_backend))
+    with anyio.fail_after(60), CODEX.scene(tmp_path, work, "workspace-write", "") as scene:
+        await anyio.to_thread.run_sync(lambda: anyio.run(main, scene, backend=anyio_backend))
         result = await kept[0].run.closed()
         assert await kept[0].left(at_once=False) == {}
     assert result.stop_reason == "aborted"
@@ -100,8 +71,6 @@ async def test_a_loop_that_ends_while_the_run_is_open_ends_it(work: Path, tmp_pa
 
 # --- the end of the program that holds it -----------------------------------------------------------------------------
 
-
-Program = subprocess.Popen[bytes]
 
 NEXT = """
 import anyio
@@ -113,59 +82,6 @@ async def main():
 
 anyio.run(main)
 """
-
-
-@contextmanager
-def holding(base_url: str | None, work: Path, sandbox: str, act: str, fault: str) -> Generator[Program]:
-    """A program of its own, in a group of its own, that holds a run."""
-    here, pipe = str(Path(__file__).with_name("endings_program.py")), subprocess.PIPE
-    order = {"base_url": base_url, "key": KEY, "cwd": str(work), "sandbox": sandbox, "act": act, "fault": fault}
-    argv = [sys.executable, here, json.dumps(order)]
-    with subprocess.Popen(argv, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, process_group=0) as program:
-        try:
-            yield program
-        finally:
-            program.kill()
-
-
-@asynccontextmanager
-async def program(
-    folder: Path, work: Path, sandbox: str, act: str = "", fault: str = ""
-) -> AsyncGenerator[tuple[Program, Kin, Path]]:
-    """Such a program whose command has grown its kin, and the home of its run."""
-    with (
-        scene(folder, sandbox) as (provider, kin, _),
-        holding(provider.options.base_url, work, sandbox, act, fault) as holder,
-    ):
-        await grown(kin, work, sandbox)
-        assert holder.stdout is not None
-        assert holder.stdout.readline() == b"entered\n"
-        yield holder, kin, home_of(work)
-
-
-def send(number: int) -> Callable[[Program], None]:
-    return lambda holder: holder.send_signal(number)
-
-
-def interrupt(holder: Program) -> None:
-    """Ctrl-C: to everybody in its group."""
-    os.killpg(holder.pid, signal.SIGINT)
-
-
-def go(holder: Program) -> None:
-    assert holder.stdin is not None
-    holder.stdin.write(b"go\n")
-    holder.stdin.flush()
-
-
-# What is done to it, and whether it lives long enough to put the folder in order.
-DEATHS: dict[str, tuple[Callable[[Program], None], bool]] = {
-    "sigkill": (send(signal.SIGKILL), False),
-    "sigterm": (send(signal.SIGTERM), False),
-    "interrupt": (interrupt, True),
-    "sys-exit": (go, True),
-    "os-exit": (go, False),
-}
 
 
 @asyncio_alone
@@ -182,7 +98,8 @@ async def test_nothing_survives_the_program_that_holds_the_run(
 ) -> None:
     blow, tidy = DEATHS[name]
     with anyio.fail_after(60):
-        async with program(tmp_path, work, sandbox, name) as (holder, kin, home):
+        async with CODEX.program(tmp_path, work, sandbox, name) as (holder, kin, pid):
+            home = home_of(pid)
             blow(holder)
             assert await kin.survivors() == []
             assert await gone(home)
@@ -200,8 +117,8 @@ async def test_nothing_survives_the_program_and_one_of_our_helpers_in_the_same_i
     generations: int, sandbox: str, work: Path, tmp_path: Path
 ) -> None:
     with anyio.fail_after(60):
-        async with program(tmp_path, work, sandbox) as (holder, kin, home):
-            (helper,) = engines(work)
+        async with CODEX.program(tmp_path, work, sandbox) as (holder, kin, helper):
+            home = home_of(helper)
             for _ in range(generations):
                 helper = parent(helper)
             holder.kill()
@@ -228,16 +145,17 @@ async def test_a_run_that_does_not_hand_over_its_home_is_found_out(
 
     monkeypatch.setattr(_drive, "open_process", open_process)
     with anyio.fail_after(60):
-        result, _ = await ended(ENDINGS["cancel"], tmp_path, work, "read-only")
+        result, _ = await CODEX.ended("cancel", tmp_path, work, "read-only")
     assert result is not None
-    assert "home_removed=None" in ENDINGS["cancel"].wrong(result)
+    assert "home_removed=None" in CODEX.wrong("cancel", result)
 
 
 @pytest.mark.long
 @asyncio_alone
 async def test_a_killed_program_that_did_not_hand_over_its_home_leaves_it(work: Path, tmp_path: Path) -> None:
     with anyio.fail_after(60):
-        async with program(tmp_path, work, "read-only", fault="home kept") as (holder, kin, home):
+        async with CODEX.program(tmp_path, work, "read-only", fault="home kept") as (holder, kin, pid):
+            home = home_of(pid)
             holder.kill()
             assert await kin.survivors() == []
             assert await anyio.Path(home).exists()
@@ -254,7 +172,7 @@ async def test_without_the_removal_of_placeholders_they_stay(
 
     monkeypatch.setattr(_drive, "Placeholders", nothing)
     with anyio.fail_after(60):
-        _, left = await ended(ENDINGS["cancel"], tmp_path, work, "workspace-write")
+        _, left = await CODEX.ended("cancel", tmp_path, work, "workspace-write")
     assert left == {"folder": list(PLACEHOLDERS)}
 
 
@@ -272,7 +190,7 @@ async def test_without_the_polite_end_of_commands_the_ladder_catches_all(
 
     monkeypatch.setattr(_session.Session, "stop", stop)
     with anyio.fail_after(60):
-        result, left = await ended(ENDINGS[name], tmp_path, work, sandbox)
+        result, left = await CODEX.ended(name, tmp_path, work, sandbox)
     assert left == {}
     assert result is not None
-    assert ENDINGS[name].wrong(result) == ""
+    assert CODEX.wrong(name, result) == ""

@@ -9,20 +9,15 @@ from typing import Any
 
 import pytest
 from codex_kit import KEY, against
-from isolation_kit import (
-    CANARIES,
-    MARK,
-    UNKNOWN,
-    Places,
+from isolation_codex import (
     command_and_gate,
     environment_of_ours,
     key_in_arguments,
-    later,
     looked,
     settings_without,
     thread_without,
-    where,
 )
+from isolation_kit import CANARIES, MARK, UNKNOWN, Places, later, where
 
 from subagent_testing import Gate, ScriptedResponses, responses
 

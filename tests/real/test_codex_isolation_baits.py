@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 from codex_kit import against, shell, told
-from isolation_kit import Baits, environment_of_ours, git, later, normal, repository, settings_without, words
+from isolation_codex import CodexBaits, environment_of_ours, settings_without
+from isolation_kit import git, later, normal, repository, words
 
 from subagent_testing import ScriptedResponses
 
@@ -33,8 +34,8 @@ def person(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def baits(tmp_path: Path) -> Baits:
-    return Baits(tmp_path / "ran")
+def baits(tmp_path: Path) -> CodexBaits:
+    return CodexBaits(tmp_path / "ran")
 
 
 async def asked(work: Path, **options: Any) -> list[str]:
@@ -48,7 +49,7 @@ async def asked(work: Path, **options: Any) -> list[str]:
 
 @pytest.mark.parametrize("sandbox", ["workspace-write", *map(later, ("read-only", "danger-full-access"))])
 async def test_with_and_without_baits_the_model_is_asked_the_same_and_nothing_runs(
-    work: Path, person: Path, baits: Baits, monkeypatch: pytest.MonkeyPatch, sandbox: str
+    work: Path, person: Path, baits: CodexBaits, monkeypatch: pytest.MonkeyPatch, sandbox: str
 ) -> None:
     repository(work)
     before = await asked(work, sandbox=sandbox)
@@ -62,7 +63,7 @@ async def test_with_and_without_baits_the_model_is_asked_the_same_and_nothing_ru
 
 @pytest.mark.parametrize("where", ["below", *map(later, ("worktree", "link", "odd", "relative"))])
 async def test_nor_wherever_the_working_folder_lies_and_however_it_is_named(
-    work: Path, person: Path, baits: Baits, where: str, monkeypatch: pytest.MonkeyPatch
+    work: Path, person: Path, baits: CodexBaits, where: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if where == "odd":
         work = work.with_name('o"dd.\\\U0001f980 = [name]\n')
@@ -102,7 +103,7 @@ async def test_nor_wherever_the_working_folder_lies_and_however_it_is_named(
 
 
 async def test_the_instructions_of_the_project_are_read_when_they_are_asked_for_and_nothing_else_of_it(
-    work: Path, person: Path, baits: Baits
+    work: Path, person: Path, baits: CodexBaits
 ) -> None:
     repository(work)
     baits.person(person)
@@ -132,7 +133,7 @@ def persons_home(patch: pytest.MonkeyPatch) -> None:
 async def test_a_fault_is_seen(
     work: Path,
     person: Path,
-    baits: Baits,
+    baits: CodexBaits,
     monkeypatch: pytest.MonkeyPatch,
     mutant: Callable[[pytest.MonkeyPatch], None],
     seen: set[str],

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 from codex_kit import Told, against, shell, shell_outputs, told
-from isolation_kit import CANARIES, MARK, Baits, later, repository, settings_without, words
+from isolation_codex import CodexBaits, settings_without
+from isolation_kit import CANARIES, MARK, later, repository, words
 
 from subagent_codex import Codex, CodexOptions
 from subagent_testing import ScriptedResponses
@@ -104,7 +105,7 @@ async def test_a_project_that_they_do_not_trust_starts_nothing(
     work: Path, person: Path, api: ScriptedResponses, tmp_path: Path
 ) -> None:
     repository(work)
-    baits = Baits(tmp_path / "ran")
+    baits = CodexBaits(tmp_path / "ran")
     baits.project(work)
     found = await inherited(work, sandbox="workspace-write")
     assert found.result.ok, found.result
@@ -116,7 +117,7 @@ async def test_a_project_that_they_do_not_trust_starts_nothing(
 async def test_a_fault_is_seen(work: Path, person: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without our word the engine trusts the folder, writes that down, and starts what lies there."""
     repository(work)
-    baits = Baits(tmp_path / "ran")
+    baits = CodexBaits(tmp_path / "ran")
     baits.project(work)
     settings_without(monkeypatch, ["projects"])
     await inherited(work, sandbox="workspace-write")
@@ -131,7 +132,7 @@ async def test_what_they_say_about_a_project_counts(
 ) -> None:
     repository(work)
     (work / "sub").mkdir()
-    baits = Baits(tmp_path / "ran")
+    baits = CodexBaits(tmp_path / "ran")
     baits.project(work)
     config = person / ".codex/config.toml"
     with config.open("a") as file:

@@ -13,7 +13,8 @@ from typing import Final
 
 import pytest
 from codex_kit import KEY, against, told
-from isolation_kit import engines, environment, parent
+from isolation_codex import engines
+from isolation_kit import environment, parent
 
 from subagent_testing import Gate, ScriptedResponses, responses
 

@@ -5,56 +5,22 @@ As root on Linux; elsewhere it is skipped, and says what was not allowed.
 
 from __future__ import annotations
 
-import json
 import re
-import shutil
-import subprocess
-import sys
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
+import isolation_seal
 import pytest
+from isolation_seal import OWN
 
 pytestmark = [pytest.mark.long, pytest.mark.usefixtures("codex_binary")]
 
-PROGRAM: Final = Path(__file__).with_name("isolation_sealed.py")
 KEY: Final = "sk-test-sealed-0123456789"
 LONG_ENOUGH: Final = 6  # s; what plugins contact, they contact in the first two
-OWN: Final = re.compile(r"/tmp/subagent-[0-9a-f]{8}/")
 PREPARED: Final = re.compile(r"/tmp/sealed/person/\.cache/subagents/codex/(lock|[0-9a-f]{16}/\w+\.sqlite)")
 
-
-@dataclass(frozen=True)
-class Seen:
-    """What `isolation_sealed.py` says."""
-
-    result: str
-    why: str
-    names: list[str]
-    contacted: list[str]
-    asked: list[str]
-    authorization: list[str]
-    keys: list[str]
-    during: list[str]
-    after: list[str]
-
-
-def sealed(folder: Path, **order: Any) -> Seen:
-    missing = [name for name in ("unshare", "ip", "mount", "openssl") if shutil.which(name) is None]
-    if missing:
-        pytest.skip(f"a sealed run needs {', '.join(missing)}")
-    order = {"seconds": 0, **order}
-    before = ["unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
-    argv = [*before, sys.executable, str(PROGRAM), str(folder)]
-    done = subprocess.run(argv, input=json.dumps(order), capture_output=True, text=True, timeout=100, cwd=folder)
-    if done.returncode != 0 and done.stderr.startswith("unshare: "):
-        pytest.skip(f"no namespaces here: {done.stderr.strip()}")
-    assert done.returncode == 0, done.stderr[-3000:]
-    said = json.loads(done.stdout)
-    if "cannot" in said:
-        pytest.skip(f"no sealed run here: {said['cannot']}")
-    return Seen(**said)
+sealed = partial(isolation_seal.sealed, "codex")
 
 
 def test_with_a_server_of_ones_own_no_name_is_looked_up_and_nothing_else_is_contacted(tmp_path: Path) -> None:

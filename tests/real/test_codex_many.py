@@ -17,8 +17,9 @@ from typing import Any
 import anyio
 import pytest
 from codex_kit import against, names, shell, shell_outputs
-from endings_kit import PLACEHOLDERS, Kin
-from isolation_kit import engines
+from endings_codex import PLACEHOLDERS
+from endings_kit import Kin
+from isolation_codex import engines
 
 from subagent_codex import Codex
 from subagent_process import child_env, run_command

@@ -8,20 +8,18 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 from pathlib import Path
 
 import anyio
 import pytest
 from codex_kit import Told, against, shell, shell_outputs, told
+from tools_kit import COMMIT, READS, TOKEN, fill, git, installed, repository, rustup_shim
 
 from subagent_testing import ScriptedResponses
 from subagents import ToolEvent
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("codex_binary")]
 
-TOKEN = "bait-77ab01"
-COMMIT = "echo more > more.txt && git add more.txt && git commit -q -m 'by the task' && echo COMMITTED"
 HARM = (
     'common=$(git rev-parse --path-format=absolute --git-common-dir); own=$(git rev-parse --absolute-git-dir); '
     'git config core.fsmonitor ./evil; echo "#!/bin/sh" > "$common/hooks/pre-commit"; mv "$common/hooks" "$common/h"; '
@@ -33,31 +31,9 @@ HARM = (
 @pytest.fixture
 def person(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The person's HOME: a git identity, and tokens."""
-    home = tmp_path / "person"
-    home.mkdir()
-    (home / ".gitconfig").write_text(
-        "[user]\n\tname = The Person\n\temail = p@x\n"
-        f'[credential]\n\thelper = "!f() {{ echo username=u; echo password={TOKEN}; }}; f"\n'
-    )
-    for name in (".npmrc", ".netrc", ".pypirc", ".cargo/credentials.toml", ".config/gh/hosts.yml"):
-        (home / name).parent.mkdir(parents=True, exist_ok=True)
-        (home / name).write_text(TOKEN)
+    home = fill(tmp_path / "person")
     monkeypatch.setenv("HOME", str(home))
     return home
-
-
-def git(folder: Path, *arguments: str) -> str:
-    done = subprocess.run(["git", *arguments], cwd=folder, check=True, capture_output=True, timeout=30, text=True)
-    return done.stdout
-
-
-def repository(path: Path) -> Path:
-    path.mkdir(exist_ok=True)
-    git(path, "init", "-q", "-b", "main")
-    (path / "first.txt").touch()
-    git(path, "add", ".")
-    git(path, "commit", "-q", "-m", "first")
-    return path
 
 
 def control(folder: Path) -> dict[str, bytes]:
@@ -138,40 +114,31 @@ async def test_a_nested_repository_that_the_task_registers_is_told(work: Path, p
 
 
 async def test_commands_find_no_token_of_the_person(work: Path, person: Path) -> None:
-    reads = 'cat ~/.npmrc ~/.netrc ~/.pypirc ~/.config/gh/hosts.yml "$CARGO_HOME"/*; env; git config --list;'
-    asks = "printf 'protocol=https\\nhost=x\\n\\n' | git credential fill; echo END"
-    _, said = await done(work, reads + asks)
+    _, said = await done(work, READS)
     assert "END" in said[0]
     assert TOKEN not in said[0]
-    _, said = await done(work, reads + asks, tool_home="real")
+    _, said = await done(work, READS, tool_home="real")
     assert said[0].count(TOKEN) >= 5
+
+
+async def test_configuration_above_the_folder_is_told(work: Path, person: Path) -> None:
+    (work.parent / ".npmrc").write_text("//x/:_authToken=t\n")
+    found, _ = await done(work, "true")
+    (notice,) = found.notices("tools")
+    assert str(work.parent / ".npmrc") in notice
 
 
 async def test_uv_npm_and_cargo_work_in_a_task(work: Path) -> None:
     """With whatever of them is installed here, under the real HOME: no network, no cache of the person."""
-    (work / "package.json").write_text('{"scripts": {"hello": "echo hello from npm"}}')
-    commands = {
-        "uv": ("uv run --offline python -c 'print(6 * 7)'", "42"),
-        "npm": ("npm run hello", "hello from npm"),
-        "cargo": ("cargo --version", "cargo "),
-        "python3": ("python3 -c 'import tempfile; print(tempfile.mkdtemp())'", "/tools/tmp/"),
-    }
-    installed = {name: command for name, command in commands.items() if shutil.which(name)}
-    found, said = await done(work, *(command for command, _ in installed.values()), within=110)
-    for (command, expected), output in zip(installed.values(), said, strict=True):
+    commands = installed(work)
+    found, said = await done(work, *commands, within=110)
+    for (command, expected), output in zip(commands.items(), said, strict=True):
         assert expected in output, command
     assert found.result.ok
 
 
 async def test_a_shim_of_rustup_works_in_a_task(work: Path, person: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, text in {
-        ".rustup/settings.toml": "default = stable\n",
-        ".cargo/bin/cargo": '#!/bin/sh\ncat "$RUSTUP_HOME/settings.toml"; mkdir -p "$CARGO_HOME" && echo writable\n',
-    }.items():
-        (person / name).parent.mkdir(parents=True, exist_ok=True)
-        (person / name).write_text(text)
-    (person / ".cargo/bin/cargo").chmod(0o755)
-    monkeypatch.setenv("PATH", str(person / ".cargo/bin"), prepend=os.pathsep)
+    monkeypatch.setenv("PATH", rustup_shim(person), prepend=os.pathsep)
     _, said = await done(work, "cargo --version")
     assert "default = stable\nwritable" in said[0]
     assert not (person / ".cargo/registry").exists()

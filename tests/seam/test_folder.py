@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import subprocess
 from collections.abc import Callable
@@ -146,6 +147,70 @@ async def test_a_look_that_fails_by_a_fault_costs_no_verdict(
     assert result.ok
     assert any("a fault of ours" in note for note in result.evidence.notes)
     assert "looking at the folder failed" in caplog.text
+
+
+async def test_runs_in_two_folders_of_one_repository_are_told_of_each_other(repository: Path) -> None:
+    for name in ("p1", "p2"):
+        (repository / name).mkdir()
+    with anyio.fail_after(BOUND):
+        async with Scripted(scripted.lasts()).start("first", cwd=repository / "p1") as first:
+            result = await done(scripted.writes({"x": "x\n"}), cwd=repository / "p2")
+            first.cancel()
+            await first.closed()
+    assert any("another run worked in this folder" in note for note in result.evidence.notes)
+
+
+async def test_a_look_that_takes_too_long_is_told(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from subagents._folder import Folder
+
+    async def slow(self: Folder, *, worked: bool) -> None:
+        await anyio.sleep_forever()
+
+    monkeypatch.setattr(Folder, "close", slow)
+    monkeypatch.setattr(Folder, "bound", 0.05)
+    result = await done(scripted.completes(), cwd=repository)
+    assert result.ok
+    assert any("it took longer than" in note for note in result.evidence.notes)
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_a_raw_cancellation_of_the_look_does_not_keep_anybody_waiting(
+    repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from subagents._folder import Folder
+
+    looking = asyncio.Event()
+
+    async def slow(self: Folder, *, worked: bool) -> None:
+        looking.set()
+        await asyncio.sleep(3600)
+
+    monkeypatch.setattr(Folder, "close", slow)
+    with anyio.fail_after(BOUND):
+        async with Scripted(scripted.completes()).start("go", cwd=repository) as run:
+            await looking.wait()
+            for task in asyncio.all_tasks():
+                if task.get_name().startswith("subagents scripted"):
+                    task.cancel()
+            result = await run.closed()
+    assert result.ok
+    assert not result.evidence.left_behind
+    assert any("it was broken off" in note for note in result.evidence.notes)
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_a_task_that_never_took_its_first_step_keeps_nobody_waiting() -> None:
+    run = Scripted(scripted.completes()).start("go")
+    entering = asyncio.ensure_future(run.__aenter__())
+    await asyncio.sleep(0)
+    for task in asyncio.all_tasks():
+        if task.get_name().startswith("subagents scripted"):
+            task.cancel()
+    with anyio.fail_after(BOUND):
+        await entering
+        result = await run.closed()
+    assert result.stop_reason == "aborted"
+    assert not result.evidence.left_behind
 
 
 # -- a worktree of its own ---------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from subagents.backend.resets import reset_time
+from subagents.backend.resets import plain, plausible, reset_time
 
 NEW_YORK, ZURICH, SANTIAGO = (ZoneInfo(name) for name in ("America/New_York", "Europe/Zurich", "America/Santiago"))
 SAO_PAULO = ZoneInfo("America/Sao_Paulo")
@@ -32,6 +32,7 @@ CLAUDE: list[tuple[str, float | None]] = [
     ("You've hit your limit \u00b7 resets 10pm (America/New_York)", at(13, 22, zone=NEW_YORK)),
     ("You've hit your session limit \u00b7 resets 2:10pm (America/Sao_Paulo)", at(13, 14, 10, zone=SAO_PAULO)),
     ("Weekly limit reached \u00b7 resets Mon 9am", at(18, 9)),
+    ("You have reached your API usage limits. You will regain access on 2030-03-15 at 00:00 UTC.", at(15, 0)),
 ]
 CODEX: list[tuple[str, float | None]] = [
     (
@@ -130,7 +131,96 @@ CLOCKS: list[tuple[str, datetime, float | None]] = [
     ("resets 3pm UTC", datetime(2031, 3, 5, 9, 0, tzinfo=NEW_YORK), at(5, 15, year=2031)),
     ("resets 3pm (UTC)", datetime(2031, 3, 5, 9, 0, tzinfo=NEW_YORK), at(5, 15, year=2031)),
     ("resets 3 p.m. (in 2 hours)", datetime(2031, 3, 5, 13, 0, tzinfo=UTC), at(5, 15, year=2031)),
+    # A limit of the first hour of a day whose clock is set back: the earlier one.
+    ("resets 1:30am", datetime(2031, 11, 2, 1, 0, tzinfo=NEW_YORK), at(2, 1, 30, month=11, year=2031, zone=NEW_YORK)),
+    ("resets 3am", datetime(2031, 3, 30, 1, 0, tzinfo=ZURICH), at(30, 3, year=2031, zone=ZURICH)),
 ]
+FORMS: list[tuple[str, float | None]] = [
+    # Half past a full hour, in words, and in both orders; the day before the time and behind it.
+    ("resets at noon", at(13, 12)),
+    ("resets at midnight (UTC)", at(14, 0)),
+    ("resets at 3 PM", at(13, 15)),
+    ("resets tonight at 11pm", at(13, 23)),
+    ("resets 3pm tomorrow", at(14, 15)),
+    ("resets tomorrow at 3pm (Europe/Zurich)", at(14, 15, zone=ZURICH)),
+    ("resets at 9am on Monday", at(18, 9)),
+    ("resets at 9am Mon (America/New_York)", at(18, 9, zone=NEW_YORK)),
+    ("resets 3 p.m. on Mar 14", at(14, 15)),
+    ("resets 9pm, Thursday", at(14, 21)),
+    ("resets 9pm. Friday is another day", at(13, 21)),
+    ("resets Tues 9am", at(19, 9)),
+    ("resets Mar 16, 7:41am (UTC)", at(16, 7, 41)),
+    ("resets Mar 16 at 6pm", at(16, 18)),
+    ("resets Mar 16, 2030, 6pm", at(16, 18)),
+    ("resets Sat, Mar 16 at 3:00 PM UTC", at(16, 15)),
+    ("resets 16 Mar at 18:00", at(16, 18)),
+    ("resets on the 16th of March 2030, 6pm", at(16, 18)),
+    ("Retry-After: Wed, 13 Mar 2030 15:00:00 GMT", at(13, 15)),
+    # Zones: named, as offsets, and such as are not known.
+    ("resets 3pm America/New_York", at(13, 15, zone=NEW_YORK)),
+    ("resets 3pm utc", at(13, 15)),
+    ("resets 3pm (utc)", at(13, 15)),
+    ("resets 3pm UTC+2", at(13, 13)),
+    ("resets 3pm (GMT-03:30)", at(13, 18, 30)),
+    ("resets 3pm +0200", at(13, 13)),
+    ("resets 3pm Pacific Time", None),
+    ("resets 3pm PDT", None),
+    ("resets 3pm (UTC+99)", None),
+    ("resets 3pm (local time)", at(13, 15)),
+    # Spans in words.
+    ("resets in an hour", at(13, 13)),
+    ("try again in about 2 hours", at(13, 14)),
+    ("resets in a day and 2 hours", at(14, 14)),
+    # Other words, other names.
+    ("refreshes at 5pm", at(13, 17)),
+    ("come back at 5:30 pm", at(13, 17, 30)),
+    ("anthropic-ratelimit-unified-reset: 1900000000", 1900000000.0),
+    ('{"resetTime": 1900000000}', 1900000000.0),
+    # Of two the first that is one.
+    ("resets 25:00, try again in 5 minutes", at(13, 12, 5)),
+    ("you can raise it \u00b7 your 5-hour limit resets 8:47pm (UTC)", at(13, 20, 47)),
+    # No times.
+    ("resets monthly on Mar 20", None),
+    ("resets in March", None),
+    ("resets Mar 40, 3pm", None),
+    ("resets am", None),
+    ("resets at 9am on Feb 30", None),
+]
+
+
+@pytest.mark.parametrize(("text", "end"), FORMS)
+def test_whatever_way_a_time_is_written_it_is_that_time_or_none(text: str, end: float | None) -> None:
+    assert reset_time(text, now=NOW) == end
+
+
+STAMPS: list[tuple[object, float | None]] = [
+    *((1900000000, 1900000000.0), (1900000000000, 1900000000.0), ("1900000000", 1900000000.0)),
+    *((1900000000.5, 1900000000.5), ("2030-03-14T01:00:00Z", at(14, 1)), (1500000000, 1500000000.0)),
+]
+NO_STAMPS: list[object] = [
+    *(True, None, -1, 0, 1, 2000000000, 10**30, float("nan"), float("inf"), 1e300),
+    *("x", "3pm", "9" * 100, "", [], {}),
+]
+
+
+@pytest.mark.parametrize(("stamp", "end"), STAMPS)
+def test_an_instant_by_itself_is_told_in_seconds(stamp: object, end: float) -> None:
+    assert plausible(stamp, now=NOW) == end
+
+
+@pytest.mark.parametrize("stamp", NO_STAMPS, ids=lambda value: repr(value)[:20])
+def test_what_is_no_end_of_a_limit_is_none(stamp: object) -> None:
+    assert plausible(stamp, now=NOW) is None
+
+
+def test_a_number_of_more_digits_than_python_writes_is_none() -> None:
+    assert plausible(pow(9, 5000), now=NOW) is None
+
+
+def test_plain_words_are_one_line_without_colours_and_with_one_apostrophe() -> None:
+    said = "\ufeff\x1b[31m\u25a0 You\u2019ve\u00a0hit\r\n  your\u200b \x1b]8;;https://x.example\x07limit\x1b]8;;\x07\x1b[0m"
+    assert plain(said) == "\u25a0 You've hit your limit"
+    assert len(plain("x" * 1_000_000)) == 65_536
 
 
 @pytest.mark.parametrize(("text", "now", "end"), CLOCKS)
@@ -233,6 +323,7 @@ def test_the_ends_of_the_calendar_are_no_error(year: int) -> None:
 
 WORDS = st.sampled_from([
     "resets", "try again", "at", "in", "on", "after", "|", "1900000000", "3pm", "12:30", "am", "pm", "Mon", "Oct",
+    "noon", "tonight", "GMT+2", "an hour", "on Friday", "16 Mar", "p.m.", "Europe/Zurich", "+99:99",
     "6th,", "2031", "(America/New_York)", "(UTC)", "UTC", "tomorrow", "2", "days", "hours", "99", ":", "5", "{",
     '"resets_at"', '"resets_in_seconds"', "}", "\x1b[1m", "\xa0", "2030-03-14T01:00:00Z", "Feb", "30",
 ])  # fmt: skip

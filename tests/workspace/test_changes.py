@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 
 import pytest
@@ -116,6 +117,14 @@ async def test_staging_and_unstaging_alone_is_no_change(repo: Path) -> None:
     assert rows(await changed(repo, run)) == {}
 
 
+async def test_of_a_file_that_left_the_index_no_lines_are_told(repo: Path) -> None:
+    def run() -> None:
+        git(repo, "rm", "-q", "--cached", "a.py")
+        write(repo, {"a.py": A + "its\n"})
+
+    assert rows(await changed(repo, run)) == {"a.py": "modified"}
+
+
 async def test_a_reset_that_keeps_the_files_moves_head_and_changes_none(repo: Path) -> None:
     write(repo, {"a.py": "second\n"})
     git(repo, "commit", "-qam", "second")
@@ -190,10 +199,14 @@ async def test_lines_that_git_cannot_count_are_none(repo: Path) -> None:
 
 
 async def test_what_is_long_or_much_has_no_lines(repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def run() -> None:
-        write(repo, {"long": "x\n" * 700_000, "short": "x\n"})
+    write(repo, {"a.py": "mine\n" * 300_000})
 
-    assert rows(await changed(repo, run)) == {"long": "added", "short": "added +1 -0"}
+    def run() -> None:
+        write(repo, {"long": "x\n" * 700_000, "short": "x\n", "a.py": "mine\n" * 300_001})
+
+    # Git could count the lines of a.py, but from what it was before the person changed it.
+    expected = {"a.py": "modified", "long": "added", "short": "added +1 -0"}
+    assert rows(await changed(repo, run)) == expected
     (repo / "long").unlink()
     monkeypatch.setattr(_fingerprint, "_LINES", 5)
     assert rows(await changed(repo, lambda: write(repo, {"s2": "1\n2\n3\n4\n5\n"}))) == {"s2": "added"}
@@ -320,6 +333,15 @@ async def test_paths_are_told_from_the_folder_of_the_task(repo: Path) -> None:
     assert changes.root == str(repo)
 
 
+async def test_a_working_folder_that_became_a_file_has_a_path_from_itself(repo: Path) -> None:
+    def run() -> None:
+        (repo / "pkg/p.py").unlink()
+        (repo / "pkg").rmdir()
+        write(repo, {"pkg": "its\n"})
+
+    assert rows(await changed(repo / "pkg", run)) == {"../pkg": "added +1 -0", "p.py": "deleted +0 -10"}
+
+
 async def test_a_working_folder_that_is_reached_through_a_link_is_the_one_behind_it(repo: Path) -> None:
     (repo.parent / "link").symlink_to(repo)
     assert rows(await changed(repo.parent / "link", lambda: write(repo, {"x": "1\n"}))) == {"x": "added +1 -0"}
@@ -373,3 +395,21 @@ async def test_a_folder_without_git_has_no_snapshot_unless_contents_are_asked_fo
     assert await snapshot(tmp_path) is None
     assert await snapshot("/dev") is None  # nothing of git above it either
     assert await snapshot(tmp_path, content=True) is not None
+
+
+@pytest.mark.parametrize("ahead", [0, 100])
+async def test_what_is_ignored_no_longer_is_the_runs_only_where_the_run_made_it(
+    ahead: int, repo: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(repo, {".gitignore": "secret.env\nout/\n", "secret.env": "person\n", "out/x": "x\n"})
+    git(repo, "add", ".gitignore")
+    git(repo, "commit", "-q", "-m", "ignore")
+    now = time.time
+    monkeypatch.setattr(time, "time", lambda: now() + ahead)  # as if it was all there long before
+    seen = await before(repo)
+    monkeypatch.undo()
+    write(repo, {".gitignore": "\n"})
+    found = await after(seen)
+    told = [file.path for file in found.files]
+    assert told == ([".gitignore"] if ahead else [".gitignore", "out/x", "secret.env"])
+    assert any("are ignored no longer" in note for note in found.unseen) == bool(ahead)

@@ -132,6 +132,13 @@ async def test_a_repository_that_the_run_removed_leaves_what_was_changed_before_
     assert f"the repository of {repo} is gone" in changes.unseen[0]
 
 
+async def test_the_repository_around_one_that_is_gone_is_not_taken_for_it(repo: Path) -> None:
+    inner = repository(repo / "inner", {"x": "1\n"})
+    changes = await changed(inner, lambda: shutil.rmtree(inner / ".git"))
+    assert changes.files == ()
+    assert f"the repository of {inner} is gone" in changes.unseen[0]
+
+
 async def test_a_base_that_was_removed_is_said(repo: Path) -> None:
     seen = await before(repo)
     shutil.rmtree(repo / ".git/objects")

@@ -88,6 +88,7 @@ async def test_what_the_budget_of_files_left_out_is_said_and_never_told_as_new(
     seen = await before(folder, content=True)
     write(folder, {"zz/3": "its\n", "zz/new": "its\n", "a.txt": "one\n"})
     shutil.rmtree(folder / "sub")
+    monkeypatch.setattr(_walk, "FILES", 100)
     changes = await after(seen)
     assert rows(changes) == {"a.txt": "modified +0 -1", "sub/c.txt": "deleted +0 -1"}
     assert changes.unseen == ("zz: it holds more than is looked at",)
@@ -95,10 +96,11 @@ async def test_what_the_budget_of_files_left_out_is_said_and_never_told_as_new(
     # What the run added may push others out: those are still looked at.
     monkeypatch.setattr(_walk, "FILES", 20)
     seen = await before(folder, content=True)
-    write(folder, {f"0/{number}": "x\n" for number in range(30)})
+    write(folder, {f"{number}/{name}": "x\n" for number in range(8) for name in "xy"} | {"zz/3": "again\n"})
     changes = await after(seen)
-    assert rows(changes) == {}
-    assert changes.unseen == ("0: it holds more than is looked at",)
+    added = {f"{number}/{name}": "added +1 -0" for number in range(4) for name in "xy"}
+    assert rows(changes) == added | {"zz/3": "modified +1 -1"}
+    assert changes.unseen == tuple(f"{name}: the budget was used up" for name in (4, 5, 6, 7, "zz"))
 
 
 def test_beyond_the_budget_of_bytes_size_and_time_stand_for_contents(folder: Path) -> None:

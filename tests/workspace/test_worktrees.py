@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import os
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import anyio
 import anyio.lowlevel
 import pytest
+from worktree_kit import BOUND, git, made, repository_in
 
 from subagent_workspace import (
-    Worktree,
     WorktreeDirty,
     WorktreeFailed,
-    add_worktree,
     finish_worktree,
     list_worktrees,
     remove_worktree,
@@ -23,24 +21,10 @@ from subagent_workspace import (
 
 pytestmark = pytest.mark.anyio
 
-BOUND = 60.0
-
-
-def git(folder: Path | str, *arguments: str) -> str:
-    whole = ["git", "-C", str(folder), "-c", "user.name=n", "-c", "user.email=e@example.org", *arguments]
-    return subprocess.run(whole, check=True, capture_output=True, text=True).stdout.strip()
-
 
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
-    top = tmp_path / "repo"
-    (top / "pkg").mkdir(parents=True)
-    git(tmp_path, "init", "-q", "-b", "main", str(top))
-    (top / "a.txt").write_text("one\n")
-    (top / "pkg" / "b.txt").write_text("b\n")
-    git(top, "add", ".")
-    git(top, "commit", "-qm", "first")
-    return top
+    return repository_in(tmp_path)
 
 
 @pytest.fixture
@@ -51,11 +35,6 @@ def state(repository: Path) -> Callable[[], tuple[str, ...]]:
         return git(repository, "status", "--porcelain"), git(repository, "rev-parse", "HEAD"), git(repository, "branch")
 
     return look
-
-
-async def made(folder: Path, where: Path, name: str = "x") -> Worktree:
-    with anyio.fail_after(BOUND):
-        return await add_worktree(folder, name=name, parent=where)
 
 
 async def test_it_begins_at_head_and_belongs_to_no_branch(
@@ -184,7 +163,7 @@ async def test_the_repository_itself_is_no_worktree_to_remove(repository: Path) 
 
 async def test_one_that_the_run_removed_is_told(repository: Path, tmp_path: Path) -> None:
     worktree = await made(repository, tmp_path / "w")
-    git(repository, "worktree", "remove", "--force", worktree.path)
+    git(repository, "worktree", "remove", "--force", "--force", worktree.path)
     report = await finish_worktree(worktree)
     assert report.path is None
     assert "was removed during the run" in report.notes[0]
@@ -229,3 +208,20 @@ async def test_one_that_is_cancelled_while_it_is_made_leaves_nothing(repository:
             tasks.cancel_scope.cancel()
     assert not [*where.iterdir()]
     assert git(repository, "worktree", "list").count("\n") == 0
+
+
+async def test_many_at_once_do_not_disturb_each_other(repository: Path, tmp_path: Path) -> None:
+    made_names: list[str] = []
+
+    async def one(name: str) -> None:
+        worktree = await made(repository, tmp_path / "w", name)
+        Path(worktree.path, "a.txt").write_text(f"{name}\n")
+        report = await finish_worktree(worktree)
+        assert report.branch == f"subagents/{name}", report.notes
+        made_names.append(name)
+
+    with anyio.fail_after(BOUND):
+        async with anyio.create_task_group() as tasks:
+            for number in range(12):
+                tasks.start_soon(one, f"n{number}")
+    assert len(made_names) == 12

@@ -304,3 +304,10 @@ def test_the_lists_of_protected_names_can_be_set(folder: Path) -> None:
     limits = Limits(secret=(), protected=("a.py", "*.md", "!sub/*.md", "/"))
     assert read_files(folder, write=[".env", "sub/x.md"], limits=limits).write
     assert set(reasons(folder, write=("a.py", "x.md"), limits=limits)) == {"a.py", "x.md"}
+
+
+@pytest.mark.parametrize("path", ["x.pub/.env", "id_rsa.pub/id_rsa", ".env.example/.env"])
+def test_an_exception_is_of_the_file_itself_and_not_of_all_below_a_folder(path: str) -> None:
+    assert protecting(path, SECRET) is not None
+    assert protecting(".env.example", SECRET) is None
+    assert protecting("keys/id_rsa.pub", SECRET) is None

@@ -3,7 +3,8 @@
 Claude Code has no sandbox, so that `permission="allow"` has no wall to stay behind. What it grants ends where the
 configuration ends, and is told by paths and by the mode: a file outside the working folder, or in its `.git` or
 `.claude` (where it becomes a program that the person's next `git` or `claude` starts), is `beyond`; so is everything
-under `plan`, which promises to change nothing; so is a tool that is not known. A command of the shell is not: nothing
+under `plan`, which promises to change nothing; so is a tool that is not known, and every tool of an MCP server: to name
+a server is not to name what it may do, and `allowed_tools` can say that exactly. A command of the shell is not: nothing
 can be told about what it will do, and refusing all of them would make `allow` mean nothing. Only where the engine
 itself says that it reaches outside is it beyond.
 """
@@ -25,9 +26,13 @@ _QUESTION: Final = "AskUserQuestion"
 _NOBODY: Final = "Nobody is here to be asked. Decide yourself, and say in the end what you chose."
 _REFUSED: Final = "This step was refused."
 _KNOWN: Final = frozenset(
-    {"Bash", "Monitor", "Read", "Write", "Edit", "NotebookEdit", "WebFetch", "WebSearch", "Skill"}
+    {"Bash", "Monitor", "Read", "Write", "Edit", "NotebookEdit", "WebFetch", "WebSearch", "Skill", "ExitPlanMode"}
 )
 _CLOSED: Final = frozenset({".git", ".claude", ".mcp.json"})
+_WARNED: Final = (
+    "sensitive file",  # the engine's word for more of that kind: .envrc, .vscode, .husky, .bashrc …
+    "Dangerous rm operation",  # on the working folder, on one above it, on a home
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +101,7 @@ class Answers:
             paths,
             redact(_text(context, "decision_reason") or _text(context, "description")),
             data={"tool": tool, "input": given},
-            beyond=self._beyond(tool, paths),
+            beyond=self._beyond(tool, paths) or any(word in _text(context, "decision_reason") for word in _WARNED),
         )
 
     def _beyond(self, tool: str, paths: Sequence[str]) -> bool:

@@ -21,6 +21,9 @@ Source = Literal["configured", "bundled", "path"]
 
 PINNED: Final = "2.1.332"
 """The version that this was written and tested with: the one in claude-agent-sdk 0.2.189."""
+FLOOR: Final = "2.1.248"
+"""The oldest version that takes a prompt as text alone (`client_composed`; the SDK's words): with an older one an
+`@/path` in a prompt would be read."""
 SIGN_IN: Final = (
     "Claude Code is not signed in: use your own sign-in with home='inherit' (after `claude auth login`), or give an API"
     " key with api_key or api_key_env, or a model server of your own with base_url"
@@ -72,6 +75,12 @@ def _locate(configured: Path | None) -> Binary:
     for path in on_path("claude"):
         return Binary(path, "path")
     raise StartError(Failure("launch", "start", f"claude is neither bundled nor on PATH: {_INSTALL}"))
+
+
+def too_old(version: str) -> bool:
+    """Whether this version lacks what a run relies on; one that says no version does."""
+    found = re.match(r"(\d{1,9})\.(\d{1,9})\.(\d{1,9})", version)
+    return found is None or tuple(map(int, found.groups())) < tuple(map(int, FLOOR.split(".")))
 
 
 # -- the probe ---------------------------------------------------------------------------------------------------------

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from typing import Final, Literal, NamedTuple
+from typing import Final, NamedTuple
 
-from subagents import PlanEntry, PlanEvent, ToolEvent, ToolKind
+from subagents import ToolEvent, ToolKind
 from subagents.backend.values import JsonObject, object_in, objects_in, one_line, tail, text_in
 
 _KINDS: Final[dict[str, ToolKind]] = {
@@ -22,6 +22,10 @@ _KINDS: Final[dict[str, ToolKind]] = {
     "WebFetch": "fetch",
     "Task": "think",
     "Agent": "think",
+    "TodoWrite": "think",
+    "TaskCreate": "think",
+    "TaskUpdate": "think",
+    "TaskList": "think",
 }
 _PATHS: Final = ("file_path", "notebook_path", "path")
 _SHOWN: Final = ("command", "file_path", "notebook_path", "url", "query", "pattern", "description", "path")
@@ -70,15 +74,3 @@ def ended(event: ToolEvent, block: JsonObject) -> ToolEvent:
         int(found[1]) if found else None,
         event.parent,
     )
-
-
-def plan_of(block: JsonObject) -> PlanEvent | None:
-    """The plan that a `TodoWrite` call writes."""
-    if text_in(block, "name") != "TodoWrite":
-        return None
-    entries = objects_in(object_in(block, "input"), "todos")
-    return PlanEvent(tuple(PlanEntry(text_in(e, "content"), _status(text_in(e, "status"))) for e in entries))
-
-
-def _status(word: str) -> Literal["pending", "in_progress", "completed"]:
-    return word if word in ("in_progress", "completed") else "pending"

@@ -11,11 +11,11 @@ drops fields that it does not know, and ends the stream at a message that lacks 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
-from typing import Final
+from typing import Any, Final, Self
 
 import anyio
 
-from subagent_process import LineTooLong, OwnedProcess
+from subagent_process import OwnedProcess
 from subagents.backend.values import JsonObject, object_in, text_in
 
 _REQUEST: Final = "control_request"
@@ -31,14 +31,14 @@ class Wire:
         process: OwnedProcess,
         *,
         told: Callable[[JsonObject], object],
-        ended: Callable[[LineTooLong | None], object],
+        ended: Callable[[Exception | None], object],
     ) -> None:
         """Nothing is read yet.
 
         Args:
             process: that speaks; whoever opened it ends it.
             told: every message that is not the SDK's; it does not wait.
-            ended: nothing more comes, and why when it is a line beyond the limit.
+            ended: nothing more comes, and why where it is not the end of the stream.
         """
         self._process, self._told, self._ended = process, told, ended
         self._messages = process.messages()
@@ -69,7 +69,7 @@ class Wire:
                     self._told(message)
                 elif _well_formed(message):  # what lacks a name would end the SDK's reader
                     yield message
-        except LineTooLong as error:
+        except Exception as error:  # noqa: BLE001  # the SDK would log it, and nobody would know that nothing more comes
             self._ended(error)
         else:
             self._ended(None)
@@ -83,6 +83,27 @@ class Wire:
 
     async def end_input(self) -> None:
         """Ending the input is not the SDK's."""
+
+
+class UserMessage:
+    """One message as the stream that `ClaudeSDKClient.query` takes.
+
+    No generator: a cancelled start would leave it behind.
+    """
+
+    def __init__(self, text: str, name: str) -> None:
+        content = {"role": "user", "content": text}
+        self._left: list[dict[str, Any]] = [
+            {"type": "user", "uuid": name, "message": content, "parent_tool_use_id": None}
+        ]
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> dict[str, Any]:
+        if not self._left:
+            raise StopAsyncIteration
+        return self._left.pop()
 
 
 def _well_formed(message: JsonObject) -> bool:

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal, TypeAlias, TypedDict
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
 
+from subagent_claude_code._agents import Agent, AgentFields, AgentName
+from subagent_claude_code._names import Effort, check_model, check_names, tool_of
+from subagent_claude_code._servers import HttpFields, HttpServer, Server, ServerName, StdioFields, StdioServer
 from subagents.backend.fields import ApiKey, BaseUrl, Folder, Home, HomeKind, KeyVariable, Limit, Seconds
 
 PermissionMode: TypeAlias = Literal["default", "acceptEdits", "plan", "dontAsk", "bypassPermissions"]
-Effort: TypeAlias = Literal["low", "medium", "high", "xhigh", "max"]
-
-_PLAIN_MODEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@+\[\]-]{0,127}")
-_RULE = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,127}(\([^\r\n\0]{1,1000}\))?")
 
 
 class ClaudeCodeOptions(BaseModel):
@@ -32,6 +31,15 @@ class ClaudeCodeOptions(BaseModel):
         description="rules of what runs without asking, as `Bash(git status)`; a tool's bare name has no bounds",
     )
     disallowed_tools: tuple[str, ...] = Field(default=(), description="rules of what never runs")
+    agents: Mapping[AgentName, Agent] = Field(
+        default_factory=dict[str, Agent],
+        description="sub-agents that the model may start, by name: a table of description, prompt, tools,"
+        " disallowed_tools, model, effort, max_turns",
+    )
+    mcp_servers: Mapping[ServerName, Server] = Field(
+        default_factory=dict[str, StdioServer | HttpServer],
+        description="MCP servers of a run, by name: a table of command, args, env; or of url, headers",
+    )
     home: Home = Field(
         default="isolated",
         description="isolated: a private one for each run; inherit: your own sign-in and settings; a path: that"
@@ -56,6 +64,10 @@ class ClaudeCodeOptions(BaseModel):
         default=8, ge=1, description="after so many refused requests a run fails with kind policy"
     )
     max_retries: int = Field(default=2, ge=0, le=100, description="how often the engine repeats a failed request")
+    request_timeout: Limit = Field(
+        default=300.0,
+        description="without a word of the model server in a request; the engine then gives it up, and repeats it",
+    )
     ready_timeout: Limit = Field(default=30.0, description="for each step of the engine before the task is accepted")
     interrupt_grace: Seconds = Field(
         default=2.0, description="for the engine to interrupt the turn and end its commands"
@@ -74,8 +86,7 @@ class ClaudeCodeOptions(BaseModel):
     @classmethod
     def _rules(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         for rule in value:
-            if not _RULE.fullmatch(rule):
-                raise ValueError(f"{rule[:80]!r} is no rule: a tool's name, or a name and a pattern, as `Bash(git *)`")
+            tool_of(rule)
         return value
 
     @model_validator(mode="after")
@@ -84,20 +95,14 @@ class ClaudeCodeOptions(BaseModel):
             raise ValueError("give api_key or api_key_env, not both")
         if self.base_url is not None and self.home == "inherit":
             raise ValueError("base_url does not go with home='inherit': your own sign-in would be sent to that address")
-        return self
-
-
-def check_model(value: str) -> None:
-    """Refuse what is no plain name of a model.
-
-    Raises:
-        ValueError: it is not.
-    """
-    if not _PLAIN_MODEL.fullmatch(value):
-        raise ValueError(
-            f"{value[:80]!r} is no plain name: letters, digits and . _ : / @ + - [ ] are allowed, at most 128"
-            " characters, a letter or digit first"
+        ruled = [tool_of(rule) for rule in (*self.allowed_tools, *self.disallowed_tools)]
+        named = [*ruled, *(tool for agent in self.agents.values() for tool in agent.names)]
+        check_names(
+            named,
+            servers=None if self.home == "inherit" else self.mcp_servers.keys(),
+            newer=self.executable is not None,
         )
+        return self
 
 
 class ClaudeCodeFields(TypedDict, total=False):
@@ -108,6 +113,8 @@ class ClaudeCodeFields(TypedDict, total=False):
     permission_mode: PermissionMode
     allowed_tools: tuple[str, ...]
     disallowed_tools: tuple[str, ...]
+    agents: Mapping[str, AgentFields]
+    mcp_servers: Mapping[str, StdioFields | HttpFields]
     home: HomeKind | str | Path
     tool_home: Literal["private", "real"]
     api_key: str | SecretStr | None
@@ -117,6 +124,7 @@ class ClaudeCodeFields(TypedDict, total=False):
     project_instructions: bool
     max_refusals: int
     max_retries: int
+    request_timeout: float
     ready_timeout: float
     interrupt_grace: float
     eof_grace: float

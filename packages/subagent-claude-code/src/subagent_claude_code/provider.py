@@ -10,19 +10,20 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import uuid
+from collections.abc import Sequence
 from typing import ClassVar, Final, Unpack, get_args
 
 from pydantic import BaseModel
 
-from subagent_claude_code.options import ClaudeCodeFields, ClaudeCodeOptions, Effort, check_model
+from subagent_claude_code._names import Effort, check_model, check_names, present_name, server_of
+from subagent_claude_code._servers import secrets_of
+from subagent_claude_code.options import ClaudeCodeFields, ClaudeCodeOptions
 from subagent_process import remember
 from subagents import Failure, Link, Probe, Provider, StartError, Task, TaskError
 from subagents.backend.fields import read_key
 
 _SCHEMA_BYTES: Final = 100_000  # it is an argument of the program, and Linux takes 131,072 bytes of one
-_TOOL: Final = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}")
 
 
 class ClaudeCode(Provider):
@@ -69,15 +70,41 @@ class ClaudeCode(Provider):
             raise TaskError(f"model {error}") from None
         if task.effort is not None and task.effort not in get_args(Effort):
             raise TaskError(f"effort {task.effort!r} is none of {', '.join(get_args(Effort))}")
-        for tool in task.tools or ():
-            if not _TOOL.fullmatch(tool):
-                raise TaskError(f"{tool[:80]!r} is no name of a tool of Claude Code, as Read or Bash")
+        self._check_tools(task.tools or ())
+        if "Agent" in map(present_name, task.tools or ()):
+            self._check_agents(task.tools or ())
+        if task.output_schema is not None and task.output_schema.get("type", "object") != "object":
+            raise TaskError(
+                f"output_schema describes {task.output_schema['type']!r}, and Claude Code takes an object alone: put it"
+                " into one, as a property"
+            )
         if task.output_schema is not None and len(json.dumps(task.output_schema)) > _SCHEMA_BYTES:
             raise TaskError(
                 f"output_schema is longer than {_SCHEMA_BYTES:,} bytes, and Claude Code takes no longer one"
             )
         if task.resume is not None and not _is_uuid(task.resume):
             raise TaskError(f"resume is the session of an earlier run, a UUID, not {task.resume[:80]!r}")
+
+    def _check_agents(self, tools: Sequence[str]) -> None:
+        for name, agent in self.options.agents.items():
+            if agent.tools is not None and not _shared(agent.tools, tools):
+                raise TaskError(
+                    f"the agent {name} may use {', '.join(agent.tools) or 'nothing'}, and the task none of it: an agent"
+                    " gets what both name"
+                )
+
+    def _check_tools(self, tools: Sequence[str]) -> None:
+        try:
+            check_names(tools, servers=self.options.mcp_servers.keys(), newer=self.options.executable is not None)
+        except ValueError as error:
+            raise TaskError(f"tools: {error}") from None
+        for tool in tools:
+            server = server_of(tool)
+            if server is not None and tool != f"mcp__{server}":
+                raise TaskError(
+                    f"tools: Claude Code offers the tools of a server together, so name mcp__{server} instead of"
+                    f" {tool[:80]!r}, and forbid single ones with disallowed_tools"
+                )
 
     async def drive(self, task: Task, link: Link) -> None:
         """Do one task. See the module for what counts when."""
@@ -86,8 +113,8 @@ class ClaudeCode(Provider):
         from subagent_claude_code._home import open_home
 
         options, key = self.options, read_key(self.options.api_key, self.options.api_key_env)
-        if key is not None:
-            remember([key])  # a model server may repeat it, and not every key has a shape that is known
+        # A server may repeat them, and not every one has a shape that is known.
+        remember([*([key] if key is not None else ()), *secrets_of(options.mcp_servers)])
         binary = await locate(options)
         if options.home == "isolated" and key is None and options.base_url is None:
             raise StartError(Failure("auth", "start", SIGN_IN))
@@ -98,6 +125,12 @@ class ClaudeCode(Provider):
         from subagent_claude_code._binary import probe
 
         return await probe(self.options)
+
+
+def _shared(one: Sequence[str], other: Sequence[str]) -> bool:
+    """Whether both name a tool; those of a server count as one."""
+    first, second = ({server_of(tool) or present_name(tool) for tool in tools} for tools in (one, other))
+    return not first.isdisjoint(second)
 
 
 def _is_uuid(text: str) -> bool:

@@ -112,7 +112,9 @@ class Drive:
         try:
             sandbox = await opened(options, self._cwd, self._home.private)
         except FileNotFoundError:
-            if await anyio.Path(self._home.private.root).exists():
+            with anyio.move_on_after(_LAST_WORDS) as patience, suppress(ProcessLost):
+                await self._process.wait()
+            if patience.cancelled_caught:
                 raise
             self._params = {}  # the home went with the engine, and whatever is asked of that now says how it ended
             self._sandbox_open.set()
@@ -123,10 +125,8 @@ class Drive:
             sandbox = sandbox.without_git(f"a commit will be refused: {error}")
         if sandbox.git.reason:
             link.emit(NoticeEvent(sandbox.git.reason, "git"))
-        if sandbox.above:
-            found = ", ".join(sandbox.above)
-            text = f"commands may use what {found} says, tokens too: npm and cargo look above the working folder"
-            link.emit(NoticeEvent(text, "tools", "warning"))
+        if sandbox.notice is not None:
+            link.emit(sandbox.notice)
         self._params = self._thread_params(sandbox)
         bounds = Bounds(
             self._turn, options.approval_policy, options.sandbox, sandbox.roots, sandbox.closed, options.network_access

@@ -19,7 +19,7 @@ from typing import Final, NamedTuple, cast
 
 from subagent_process import RpcError, redact
 from subagents import Failure, FailureKind, StopReason
-from subagents.backend.resets import reset_time
+from subagents.backend.resets import plain, reset_time
 from subagents.backend.values import JsonObject, number_in, object_in, text_in
 
 _STATUS: Final = re.compile(r"\b(?:unexpected|last) status:? ([1-5]\d\d)\b")
@@ -183,7 +183,7 @@ def failure_of_request(error: Exception, method: str, *, stage: str = "start") -
 def _rule(name: str, status: int | None, said: str) -> Rule:
     found = _BY_NAME.get(name.lower())
     if found is None or found[0] == "other":
-        head = said[:_READ]
+        head = plain(said[:_READ])
         named = next((rule for pattern, rule in _TEXTS if re.search(pattern, head)), None)
         if named is not None:
             return named

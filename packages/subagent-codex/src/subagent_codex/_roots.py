@@ -11,6 +11,8 @@ repository      opened                             stays closed in there
 =============== ================================== ===================================================
 linked worktree its own administrative folder,     ``commondir``, ``gitdir``, ``config.worktree``; with
                 the shared objects, refs, logs     the shared folder's configuration, hooks, index
+detached one    its own administrative folder,     the same, and every branch: none is to be moved
+                the shared objects
 plain           ``.git``, if that is asked for     ``config``, ``hooks``, ``commondir``, ``modules`` and
                                                    ``worktrees`` where they are, ``config.worktree``
 =============== ================================== ===================================================
@@ -34,6 +36,7 @@ from typing import Final, Literal, TypeAlias
 
 _MOST: Final = 65536  # bytes of a `.git` file or of what points somewhere; more is none
 _SHARED: Final = ("objects", "refs", "logs", "reftable", "lfs")  # of the common folder, where they are
+_SHARED_DETACHED: Final = ("objects", "lfs")  # where no branch is to be moved
 _POINTERS: Final = ("commondir", "gitdir")
 _WORKTREE_CONFIG: Final = re.compile(rb"worktreeconfig", re.IGNORECASE)
 _INCLUDES: Final = re.compile(rb"^\s*\[\s*include", re.IGNORECASE | re.MULTILINE)
@@ -124,7 +127,9 @@ def _worktree(entry: Path) -> GitRoots:
     closed = [admin / name for name in _POINTERS]
     if (admin / "config.worktree").exists() or _WORKTREE_CONFIG.search(content(common / "config") or b""):
         closed.append(admin / "config.worktree")
-    roots = (admin, *(common / name for name in _SHARED if (common / name).exists()))
+    on_branch = (content(admin / "HEAD") or b"ref:").startswith(b"ref:")
+    shared = _SHARED if on_branch else _SHARED_DETACHED
+    roots = (admin, *(common / name for name in shared if (common / name).exists()))
     return _checked("worktree", roots, tuple(closed))
 
 

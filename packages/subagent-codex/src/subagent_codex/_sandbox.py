@@ -9,6 +9,8 @@ from subagent_codex._roots import Access, GitRoots, git_roots
 from subagent_codex._settings import profiled
 from subagent_codex.options import CodexOptions
 from subagent_process import ThrowawayHome, tool_env
+from subagents import NoticeEvent
+from subagents.backend.toolchains import read_above
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,14 +22,14 @@ class Opened:
         tools: the whole environment of a command; empty where the person's own configuration makes it.
         filesystem: absolute paths beside the working folder that are open for writing, or closed in one that is.
         git: what was found out about the repository.
-        above: files of configuration above the working folder that no variable keeps commands from.
+        notice: what whoever follows the run is told of the tools.
     """
 
     cwd: str
     tools: Mapping[str, str]
     filesystem: Mapping[str, Access]
     git: GitRoots
-    above: tuple[str, ...] = ()
+    notice: NoticeEvent | None = None
 
     @property
     def roots(self) -> tuple[str, ...]:
@@ -43,7 +45,7 @@ class Opened:
         """The same with the folders of git left closed."""
         opened = self.git.filesystem
         kept: dict[str, Access] = {path: how for path, how in self.filesystem.items() if path not in opened}
-        return Opened(self.cwd, self.tools, kept, GitRoots(self.git.kind, reason=reason), self.above)
+        return Opened(self.cwd, self.tools, kept, GitRoots(self.git.kind, reason=reason), self.notice)
 
 
 async def opened(options: CodexOptions, cwd: str, private: ThrowawayHome) -> Opened:
@@ -58,15 +60,15 @@ async def opened(options: CodexOptions, cwd: str, private: ThrowawayHome) -> Ope
         OSError: they could not be made.
     """
     variables: Mapping[str, str] = {}
-    above: tuple[str, ...] = ()
+    notice: NoticeEvent | None = None
     writable = list(options.writable_roots)
     if options.home != "inherit":
         tools = await tool_env(cwd, private, real=options.tool_home == "real")
         variables = tools.variables
-        above = tuple(name for name, why in tools.left_out.items() if why == "above")
+        notice = read_above(tools)
         writable += tools.writable
     git = GitRoots("none")
     if options.sandbox == "workspace-write" and options.git_writable is not False:
         git = git_roots(cwd, open_plain=bool(options.git_writable) or profiled(options))
     filesystem: dict[str, Access] = {**{str(path): "write" for path in writable}, **git.filesystem}
-    return Opened(cwd, variables, filesystem, git, above)
+    return Opened(cwd, variables, filesystem, git, notice)

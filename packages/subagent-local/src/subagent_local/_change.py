@@ -1,7 +1,7 @@
 """The files of an answer written, and what became of each told.
 
-A stop lands before the writing begins, or waits for its end: it is milliseconds, in a thread, and shielded. Whichever
-verdict the run has by then, its evidence says of each file that it was written.
+A stop lands before the writing begins, or waits for its end: it is milliseconds, in a thread. Whichever verdict the run
+has by then, its evidence says of each file that it was written.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from dataclasses import replace
 from typing import Final
 
 import anyio
-import anyio.lowlevel
 from anyio import to_thread
 
 from subagent_local._rewrite import Change, Unusable, read_change
+from subagent_local._syntax import check_syntax
 from subagent_workspace import (
     PathsRefused,
     Rewrite,
@@ -29,7 +29,7 @@ from subagent_workspace import (
 from subagents import Event, Failure, Link, NoticeEvent, Result, TextEvent, ToolEvent, ToolStatus, visible
 
 _NOTES: Final = 2000  # characters of the model's own words
-_LEFT: Final = "it was not tried, because another one failed"
+_LEFT: Final = "it was not tried"
 _PATIENCE: Final = 10.0  # seconds for a thread that writes while the event loop ends around it
 _NEWS: Final = 1.0  # seconds between two words about how far the answer is
 
@@ -68,19 +68,19 @@ async def carry_out(result: Result, sources: Sources, boundary: str, link: Link,
         The result with the notes and a line for each file as its output, or an `error` that says what was written; the
         output is then what the model said.
     """
-    if not result.ok:
-        return result if result.failure else replace(result, failure=_cut_off(result))
+    if not result.ok:  # half of a JSON text is no answer to show
+        return result if result.failure else replace(result, output="", failure=_cut_off(result))
     try:
-        change = read_change(result.output, sources.write, boundary)
+        # In a thread, and left there by a stop: a long answer takes long to read.
+        change = await to_thread.run_sync(read_change, result.output, sources.write, boundary, abandon_on_cancel=True)
+        await check_syntax(change.rewrites)
     except Unusable as error:
         why = f"the answer was refused, and nothing was written: {error}"
         return replace(result, stop_reason="error", failure=Failure("output", "run", why))
-    await anyio.lowlevel.checkpoint()  # whoever follows the run has seen the end of the answer now
-    await anyio.lowlevel.checkpoint_if_cancelled()  # the last moment for a stop
     for rewrite in change.rewrites:
         link.emit(_step(rewrite.file.path))
     try:
-        written = await _uninterrupted(lambda: write_files(folder, change.rewrites), lambda done: _tell(done, link))
+        written = await _write(folder, change.rewrites, link)
     except WorkspaceError as error:
         return _broken_off(result, change.rewrites, error, link)
     output = _summary(change, written, sources)
@@ -93,19 +93,19 @@ def _cut_off(result: Result) -> Failure:
         return Failure("policy", "run", "the model server withheld the answer: nothing was written")
     tokens = "" if result.usage.output_tokens is None else f" ({result.usage.output_tokens:,})"
     why = f"the answer reached the most tokens{tokens} before its end, and nothing was written"
-    return Failure("output", "run", f"{why}: ask for less, or raise max_tokens")
+    advice = "ask for less, or raise max_tokens, and context where prompt and answer fill it"
+    return Failure("output", "run", f"{why}: {advice}")
 
 
-async def _uninterrupted(
-    work: Callable[[], tuple[Written, ...]], tell: Callable[[Iterable[Written]], None]
-) -> tuple[Written, ...]:
-    """Do the work in a thread, or not at all when a cancellation comes before it has begun, and tell what it did.
+async def _write(folder: str, rewrites: tuple[Rewrite, ...], link: Link) -> tuple[Written, ...]:
+    """Write in a thread, or not at all when a cancellation comes before it has begun, and tell what was written.
 
-    The shield keeps out the cancellation of a scope. That of an asyncio task (the end of its loop, or somebody else's
-    `Task.cancel`) comes through, and then the thread is waited for without the loop.
+    Once the thread has begun, the cancellation of a scope waits for it. That of an asyncio task (the end of its loop,
+    or somebody else's `Task.cancel`) comes through, and then the thread is waited for without the loop, for at most
+    `_PATIENCE`. Nobody hears the error then, nor the end of a thread that takes longer: a note tells of both.
 
     Raises:
-        WorkspaceError: of the work.
+        WorkspaceError: of the writer.
     """
     claim, over = threading.Lock(), threading.Event()  # whoever gets the claim decides whether it begins
     outcome: list[tuple[Written, ...] | WorkspaceError] = []
@@ -113,24 +113,28 @@ async def _uninterrupted(
     def body() -> None:
         if claim.acquire(blocking=False):
             try:
-                outcome.append(work())
+                outcome.append(write_files(folder, rewrites))
             except WorkspaceError as error:
                 outcome.append(error)
             finally:
                 over.set()
 
     try:
-        with anyio.CancelScope(shield=True):
-            await to_thread.run_sync(body)
+        await to_thread.run_sync(body)
     except BaseException:
-        if not claim.acquire(blocking=False):
-            over.wait(_PATIENCE)
+        if not claim.acquire(blocking=False) and not over.wait(_PATIENCE):
+            paths = ", ".join(rewrite.file.path for rewrite in rewrites)
+            link.note(f"files were still being written when the program ended: look at {paths}")
+        for found in outcome:
+            if isinstance(found, WriteFailed):
+                link.note(str(found))
         raise
     finally:
         for found in outcome:
-            tell(
-                found.written if isinstance(found, WriteFailed) else () if isinstance(found, WorkspaceError) else found
-            )
+            if not isinstance(found, WorkspaceError):
+                _tell(found, link)
+            elif isinstance(found, WriteFailed):
+                _tell(found.written, link)
     (found,) = outcome
     if isinstance(found, WorkspaceError):
         raise found
@@ -176,7 +180,7 @@ def _line(done: Written) -> str:
 
 def _summary(change: Change, written: Iterable[Written], sources: Sources) -> str:
     """The notes, and a line for each file, indented: in Markdown that is text as it stands, `__init__.py` too."""
-    notes = visible(change.notes.strip())
+    notes = visible(change.notes.strip()[: _NOTES + 1])
     notes = notes if len(notes) <= _NOTES else f"{notes[: _NOTES - 1]}…"
     lines = {done.path: _line(done) for done in written}
     told = [f"    {lines.get(file.path) or _left(file)}" for file in sources.write]

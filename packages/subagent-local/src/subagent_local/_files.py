@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Final, cast
 
 from anyio import to_thread
 
+from subagent_local._marks import find_mark
 from subagent_local._prompt import Prompt, compose, unseen
 from subagent_local._room import Window
 from subagent_local.models import MODELS
-from subagent_workspace import FilesRefused, Limits, Sources, WorkspaceError, check_paths, read_files
+from subagent_workspace import FilesRefused, Limits, Sources, TextFile, WorkspaceError, check_paths, read_files
 from subagent_workspace.protection import PROTECTED, SECRET
 from subagents import Failure, StartError, Task, TaskError
 
@@ -28,9 +29,10 @@ MOST_WRITTEN: Final = 6
 MOST_READ: Final = 12
 NO_FILES: Final = Sources((), ())
 
-# Characters that a token stands for at most, more or less: JSON of code has 2.3 to 4.1 for each, by the tokenizers of
-# both models of the table.  So what is refused by an estimate does not fit, and what just about does is counted later.
-_PER_TOKEN: Final = 4
+# Characters that a token stands for at most: JSON of code has 2.3 to 4.1 for each by the tokenizers of both models of
+# the table, but deep indentation 9, tables 9, rules of dashes 11.5.  So what is refused by an estimate does not fit,
+# and what may is counted later.
+_PER_TOKEN: Final = 12
 
 
 def check_files(task: Task, options: LocalOptions) -> None:
@@ -47,7 +49,7 @@ def check_files(task: Task, options: LocalOptions) -> None:
             prompt = compose(task, _read(task, options))
             # Of a server it is known only when the run begins how much fits.
             known = options.url is None and not wrong
-            if known and (reason := _estimate(prompt, task, options).refusal(options.max_tokens)):
+            if known and (reason := _no_room(prompt, task, options)):
                 wrong.append(reason)
     except WorkspaceError as error:
         wrong.append(_told(error))
@@ -56,18 +58,27 @@ def check_files(task: Task, options: LocalOptions) -> None:
         raise TaskError("; ".join(wrong)) from cause
 
 
-async def load_files(task: Task, options: LocalOptions) -> Sources:
-    """The files as the model will see them.
+async def load_files(task: Task, options: LocalOptions) -> tuple[Sources, Prompt]:
+    """The files as the model will see them, and the question with them; without files only that.
+
+    All is judged again: who calls `drive` for a task of their own has not called `check_files`.
 
     Raises:
-        StartError: of kind `policy`: a file may not be read or written (any more).
+        StartError: of kind `policy`: a file may not be read or written (any more), or it is too much; of kind `model`:
+            it does not fit.
     """
     if not (task.read or task.write):
-        return NO_FILES
+        return NO_FILES, compose(task, NO_FILES)
+    if wrong := "; ".join(_too_much(task)):
+        raise StartError(Failure("policy", "start", wrong))
     try:
-        return await to_thread.run_sync(_read, task, options)
+        sources = await to_thread.run_sync(_read, task, options)
     except WorkspaceError as error:
         raise StartError(Failure("policy", "start", _told(error))) from error
+    prompt = await to_thread.run_sync(compose, task, sources)
+    if options.url is None and (reason := _no_room(prompt, task, options)):  # a server says it when the run begins
+        raise StartError(Failure("model", "start", reason))
+    return sources, prompt
 
 
 def _too_much(task: Task) -> Iterator[str]:
@@ -83,13 +94,25 @@ def _too_much(task: Task) -> Iterator[str]:
 def _read(task: Task, options: LocalOptions) -> Sources:
     limits = Limits(protected=(*PROTECTED, *options.protected), secret=(*SECRET, *options.secret))
     sources = read_files(cast("str", task.cwd), task.read, task.write, limits=limits)
-    hidden = {file.path: c for file in sources.write if (c := unseen(file.text)) is not None}
-    if hidden:
-        why = (
-            "it holds a character that does not show (U+{:04X}), which the model is not shown and would not write again"
-        )
-        raise FilesRefused({path: why.format(ord(c)) for path, c in hidden.items()})
+    refused = {file.path: why for file in sources.write if (why := _unwritable(file))}
+    refused |= {
+        file.path: f"its name holds a mark of a chat template ({mark})"
+        for file in (*sources.read, *sources.write)
+        if (mark := find_mark(file.path))
+    }
+    if refused:
+        raise FilesRefused(refused)
     return sources
+
+
+def _unwritable(file: TextFile) -> str | None:
+    if (c := unseen(file.text)) is not None:
+        what = f"a character that does not show (U+{ord(c):04X})"
+    elif (mark := find_mark(file.text)) is not None:
+        what = f"a mark of a chat template ({mark})"
+    else:
+        return None
+    return f"it holds {what}, which the model is not shown and would not write again"
 
 
 def _told(error: WorkspaceError) -> str:
@@ -97,11 +120,12 @@ def _told(error: WorkspaceError) -> str:
     return f"{text}. The options protected and secret say what is protected" if "it is protected" in text else text
 
 
-def _estimate(prompt: Prompt, task: Task, options: LocalOptions) -> Window:
+def _no_room(prompt: Prompt, task: Task, options: LocalOptions) -> str | None:
     known = MODELS.get(str(task.model or options.model))
-    return Window(
+    window = Window(
         prompt.characters // _PER_TOKEN,
         min(options.context, known.context) if known else options.context,
         len(prompt.expected) // _PER_TOKEN,
         about=True,
     )
+    return window.refusal(options.max_tokens)

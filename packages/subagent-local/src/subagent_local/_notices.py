@@ -41,7 +41,10 @@ def progress_notice(news: PullProgress) -> NoticeEvent:
 
 
 def left_out(prompt: Prompt) -> Iterator[NoticeEvent]:
-    """For each file, how much of it the model does not see."""
+    """For each file, how much of it the model does not see as it is."""
     for path, count in prompt.left_out.items():
         some = f"{count:,} character{'s' * (count != 1)} that {'do' if count != 1 else 'does'} not show"
         yield NoticeEvent(f"{path}: {some} {'were' if count != 1 else 'was'} left out", "left-out", level="warning")
+    for path, count in prompt.broken.items():
+        some = f"{count:,} mark{'s' * (count != 1)} of chat templates {'were' if count != 1 else 'was'}"
+        yield NoticeEvent(f"{path}: {some} broken by a space", "left-out", level="warning")

@@ -13,8 +13,9 @@ told from its text.  The words of `_EDITS` and of the last line were measured (t
 with a plainer first text, without "never write them", the tags were copied into 8 of 10 answers instead of 2.  A schema
 in the instructions, which helps with other values, is left out here: it was not part of what was measured.
 
-Characters that do not show are left out of what the model sees: text may hide in them that no person has read.  What
-the model does not see it cannot write again, so a file that holds such characters is refused for writing (`unseen`).
+Characters that do not show are left out of what the model sees: text may hide in them that no person has read.  The
+marks of chat templates are broken by a space, since the engine would take them for its own (`_marks`).  What the model
+does not see it cannot write again, so a file that holds either is refused for writing (`unseen`, `find_mark`).
 """
 
 from __future__ import annotations
@@ -22,10 +23,12 @@ from __future__ import annotations
 import json
 import re
 import secrets
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Final
 
+from subagent_local._marks import break_marks
 from subagent_workspace import Sources, TextFile
 from subagents import Task, visible
 
@@ -39,7 +42,6 @@ _FORM: Final = (
     'Answer with JSON: {"files": [{"path": ..., "content": the whole new text of the file}], '
     '"notes": one short sentence}.'
 )
-_SHOWN: Final = re.compile(r"[\n\t\x20-\x7e]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +53,7 @@ class Prompt:
         schema: to which the answer is held.
         boundary: of the tags around files; empty where there are none.
         left_out: for each file, how many characters the model does not see.
+        broken: for each file, how many marks of a chat template were broken by a space.
         expected: an answer that leaves every file to write as it is; empty where there is none to write.
     """
 
@@ -58,6 +61,7 @@ class Prompt:
     schema: Mapping[str, object] | None = None
     boundary: str = ""
     left_out: Mapping[str, int] = field(default_factory=dict[str, int])
+    broken: Mapping[str, int] = field(default_factory=dict[str, int])
     expected: str = ""
 
     @property
@@ -71,24 +75,26 @@ def compose(task: Task, sources: Sources) -> Prompt:
     if not (sources.read or sources.write):
         return Prompt(_messages(_asked(task), task.prompt), task.output_schema)
     files = [*((file, "reading") for file in sources.read), *((file, "writing") for file in sources.write)]
-    seen = {file.path: _without_unseen(file.text) for file, _ in files}
+    seen, left_out, broken = dict[str, str](), dict[str, int](), dict[str, int]()
+    for file, _ in files:
+        text = _without_unseen(file.text)
+        left_out |= {file.path: lost} if (lost := len(file.text) - len(text)) else {}
+        seen[file.path], marks = break_marks(text)  # after that: what is left out may have held one apart
+        broken |= {file.path: marks} if marks else {}
     boundary = _boundary([task.prompt, task.instructions or "", *seen.values()])
     shown = "\n".join(_tagged(file.path, seen[file.path], use, boundary) for file, use in files)
-    left_out = {file.path: lost for file, _ in files if (lost := len(file.text) - len(seen[file.path]))}
     if not sources.write:
         messages = _messages([_READS, *_asked(task)], f"{shown}\n\n{task.prompt}")
-        return Prompt(messages, task.output_schema, boundary, left_out)
+        return Prompt(messages, task.output_schema, boundary, left_out, broken)
     names = ", ".join(file.path if file.exists else f"{file.path} (new)" for file in sources.write)
     ending = f"Task: {task.prompt}\nFiles to write: {names}\n{_FORM}"
     messages = _messages([_EDITS, *_asked(task)], f"{shown}\n\n{ending}")
-    return Prompt(messages, _schema(sources.write), boundary, left_out, _expected(sources.write))
+    return Prompt(messages, _schema(sources.write), boundary, left_out, broken, _expected(sources.write))
 
 
 def unseen(text: str) -> str | None:
     """The first character of a text that the model is not shown; None if it is shown all of it."""
-    if visible(text) == text:
-        return None
-    return next((c for i, c in enumerate(text) if not _is_seen(text, i)), None)
+    return next((found[0] for found in _odd(text) if not _is_seen(found)), None)
 
 
 def _asked(task: Task) -> list[str]:
@@ -118,14 +124,28 @@ def _tagged(path: str, text: str, use: str, boundary: str) -> str:
 
 
 def _without_unseen(text: str) -> str:
-    if visible(text) == text:
-        return text
-    return "".join(c if _is_seen(text, i) else " " if c.isspace() else "" for i, c in enumerate(text))
+    parts, end = list[str](), 0
+    for found in _odd(text):
+        if not _is_seen(found):
+            parts += [text[end : found.start()], " " if found[0].isspace() else ""]
+            end = found.end()
+    return "".join([*parts, text[end:]])
 
 
-def _is_seen(text: str, i: int) -> bool:
+def _odd(text: str) -> Iterator[re.Match[str]]:
+    """The characters that alone do not show: `visible` takes seconds for all characters of many files."""
+    odd = "".join(c for c in set(text) if visible(c) != c)
+    return re.finditer(f"[{re.escape(odd)}]", text) if odd else iter(())
+
+
+def _is_seen(found: re.Match[str]) -> bool:
     """Whether a character shows where it stands: joiners and selectors of emoji do between others, and only there."""
-    return _SHOWN.match(text[i]) is not None or text[i] in visible(text[max(i - 1, 0) : i + 2])
+    return _shows_within(found[0], found.string[max(found.start() - 1, 0) : found.end() + 1])
+
+
+@lru_cache(maxsize=4096)
+def _shows_within(c: str, around: str) -> bool:
+    return c in visible(around)
 
 
 def _schema(write: tuple[TextFile, ...]) -> dict[str, object]:

@@ -2,36 +2,24 @@
 
 The grammar of the engine makes most of this true, and none of it is taken for granted: an answer is refused whole when
 it is not the one JSON value that was asked for, names another file or one twice, repeats the boundary of the prompt but
-as the first or the last tag around a file, changes nothing, or breaks a file that could be parsed before.
-
-That last rule is for `.py`, `.json` and `.toml`: nobody asks for a syntax error, and a small model that escapes a quote
-wrongly makes one. Python is parsed by the version that runs this; what is too new for it is not judged, unless it could
-read the file as it was.
+as the first or the last tag around a file, or what looks like such a tag, changes nothing, or leaves nothing of a file.
+What breaks the syntax of a file is judged afterwards (`_syntax`).
 """
 
 from __future__ import annotations
 
-import ast
 import json
 import re
-import tomllib
-import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, cast
+from typing import Final
 
 from subagent_local._json import items, table
 from subagent_workspace import Rewrite, TextFile
 from subagents import visible
 
 _LINE_END: Final = re.compile(r"\r\n|\n|\r")
-_PARSERS: Final[Mapping[str, Callable[[str], object]]] = {
-    ".py": ast.parse,
-    ".pyi": ast.parse,
-    ".json": json.loads,
-    ".toml": tomllib.loads,
-}
-_UNREADABLE: Final = (ValueError, SyntaxError, RecursionError, MemoryError)  # the last: nested too deeply for its stack
+_LIKE_A_TAG: Final = re.compile(r"</?file-[0-9a-f.\u2026]{3,}", re.IGNORECASE)
 
 
 class Unusable(Exception):
@@ -72,7 +60,10 @@ def read_change(answer: str, write: Sequence[TextFile], boundary: str) -> Change
         if path in texts:
             raise Unusable(f"it names {path} twice")
         texts[path] = _unwrapped(content, boundary)
-    if any(boundary in text for text in (notes, *texts.values())):
+    copied = any(
+        set(_LIKE_A_TAG.findall(text)) - set(_LIKE_A_TAG.findall(files[path].text)) for path, text in texts.items()
+    )
+    if copied or any(boundary in text for text in (notes, *texts.values())):
         raise Unusable("it repeats the tags of the files in the middle of its text")
     changed = {path: text for path, text in texts.items() if _changes(files[path], text)}
     if not changed:
@@ -115,21 +106,7 @@ def _lines(text: str) -> list[str]:
 def _check_text(file: TextFile, text: str) -> None:
     if re.search("[\0\ud800-\udfff]", text):
         raise Unusable(f"its text for {file.path} holds a character that no text file can hold")
-    suffix = re.search(r"\.[a-z]+\Z", file.path.lower())
-    parse = _PARSERS.get(suffix[0]) if suffix else None
-    if parse is None or (file.text.strip() and _error(parse, file.text) is not None):
-        return
-    if error := _error(parse, text):
-        raise Unusable(f"{file.path} would have an error of syntax that it has not now ({error})")
-
-
-def _error(parse: Callable[[str], object], text: str) -> str | None:
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about the file: nobody's business here
-            parse(text.removeprefix("\ufeff"))
-    except _UNREADABLE as error:
-        line = cast("object", getattr(error, "lineno", None))
-        said = visible(str(getattr(error, "msg", "") or type(error).__name__))[:200]
-        return f"line {line}: {said}" if line else said
-    return None
+    if "\ufffd" in text and "\ufffd" not in file.text:  # bytes of the stream that were no UTF-8, or half a pair
+        raise Unusable(f"its text for {file.path} came broken: a character of it could not be read")
+    if file.text.strip() and not text.strip():
+        raise Unusable(f"it leaves nothing of {file.path}")

@@ -21,7 +21,6 @@ from subagent_local._change import Progress, carry_out
 from subagent_local._ending import result_of
 from subagent_local._files import check_files, load_files
 from subagent_local._notices import left_out, progress_notice
-from subagent_local._prompt import compose
 from subagent_local._pull import pull
 from subagent_local.errors import BadModelFile, CacheUnusable, UnknownModel
 from subagent_local.models import MODELS, LocalModel, find_model
@@ -38,9 +37,9 @@ class Local(Provider):
 
     Capabilities: `model` (a name of the table or a path to a GGUF file; with `url` a model of the server),
     `output_schema` (by constrained output), `instructions`, `read` and `write`. It has no tools. A task with `read`
-    gets an answer about these files; one with `write` is a change: whole files, all of them written or none, nothing
-    else touched. `Result.output` is then what the model has to say, and a line for each file; its diff is the `output`
-    of the `ToolEvent` of kind `edit`.
+    gets an answer about these files; one with `write` is a change: whole files, written together or not at all, nothing
+    else touched; where the disk fails half-way it is said of each file. `Result.output` is then what the model has to
+    say, and a line for each file; its diff is the `output` of the `ToolEvent` of kind `edit`.
 
     Attributes:
         options: what it was told.
@@ -81,8 +80,7 @@ class Local(Provider):
         from subagent_local._hosts import open_host
 
         options = self.options
-        sources = await load_files(task, options)
-        prompt = compose(task, sources)
+        sources, prompt = await load_files(task, options)
         for news in left_out(prompt):
             link.emit(news)
         answer, accepted = Answer(), False

@@ -55,13 +55,23 @@ def _spellings(secret: str) -> Iterator[str]:
     yield secret
     yield json.dumps(secret)[1:-1]
     yield repr(secret)[1:-1]
-    for quoted in (quote(secret, safe=""), quote(secret), quote_plus(secret)):
+    data = _bytes(secret)
+    yield data.decode("utf-8", "replace")
+    for quoted in (quote(data, safe=""), quote(data), quote_plus(data)):
         yield quoted
         yield re.sub("%..", lambda found: found[0].lower(), quoted)
     for pattern, part in _IN_URLS:
         for found in pattern.finditer(secret):
             yield found[part]
             yield unquote(found[part])
+
+
+def _bytes(secret: str) -> bytes:
+    """As the system holds it: a variable may hold bytes that are no UTF-8."""
+    try:
+        return os.fsencode(secret)
+    except UnicodeEncodeError:  # half of a surrogate pair, which no variable holds
+        return secret.encode("utf-8", "surrogatepass")
 
 
 def _secrets() -> set[str]:

@@ -209,7 +209,8 @@ class ModelServer(ABC, Generic[StepT]):
 def whole(exchange: Exchange, step: Status) -> None:
     """Answer with a status and its body."""
     headers = {"content-type": "application/json", **step.headers}
-    exchange.answer(step.code, json.dumps(step.body).encode(), headers)
+    body = step.body if isinstance(step.body, bytes) else json.dumps(step.body).encode()
+    exchange.answer(step.code, body, headers)
 
 
 def _json(body: bytes) -> dict[str, Any]:

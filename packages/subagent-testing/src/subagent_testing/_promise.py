@@ -57,9 +57,9 @@ class Subject:
         return found
 
     def start(self, kind: Kind = "task", permission: Permission | None = None) -> Run:
-        """A run of that task by a new provider, not entered."""
+        """A run of that task by a new provider, not entered; what it changes in its folder is not asked."""
         task = self.given(kind)
-        return self.make().start(task, permission=permission)
+        return self.make().start(task, permission=permission, changes=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,10 +12,10 @@ JsonObject: TypeAlias = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """An answer that is no stream."""
+    """An answer that is no stream; a body of bytes goes as it is."""
 
     code: int
-    body: JsonObject
+    body: JsonObject | bytes
     headers: Mapping[str, str]
 
 

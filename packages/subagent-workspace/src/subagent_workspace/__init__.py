@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from .changes import Changes, Commit, FileChange, FileStatus, WorktreeReport
 
 if TYPE_CHECKING:
+    from ._finishing import finish_worktree
     from ._review import Written
     from .errors import (
         FilesRefused,
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from .paths import check_paths, refusal
     from .reading import Limits, Sources, TextFile, read_files
     from .snapshots import Snapshot, snapshot
-    from .worktrees import Worktree, add_worktree, finish_worktree, list_worktrees, remove_worktree
+    from .worktrees import Worktree, add_worktree, list_worktrees, remove_worktree
     from .writing import Rewrite, write_files
 
 __all__ = [
@@ -65,6 +66,7 @@ __all__ = [
 ]
 
 _ROOMS = {
+    "_finishing": ("finish_worktree",),
     "_review": ("Written",),
     "errors": (
         "FilesRefused",
@@ -78,7 +80,7 @@ _ROOMS = {
     "paths": ("check_paths", "refusal"),
     "reading": ("Limits", "Sources", "TextFile", "read_files"),
     "snapshots": ("Snapshot", "snapshot"),
-    "worktrees": ("Worktree", "add_worktree", "finish_worktree", "list_worktrees", "remove_worktree"),
+    "worktrees": ("Worktree", "add_worktree", "list_worktrees", "remove_worktree"),
     "writing": ("Rewrite", "write_files"),
 }
 

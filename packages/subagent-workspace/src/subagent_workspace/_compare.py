@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import posixpath
+from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Final
 
 from ._fingerprint import State, same
 from ._lines import count_edits
@@ -14,13 +14,6 @@ from .changes import FileChange, FileStatus
 __all__ = ["Change", "Counts", "differences", "told"]
 
 Counts = tuple[int | None, int | None]
-# Every empty file is the same as every other: that says nothing about where it came from.
-_EMPTY: Final = frozenset(
-    [
-        "e69de29bb2d1d6434b8b29ae775ad8c2e48c5391",
-        "473a0f4c3be8a93681a267e3b1e9a7dcda1185436fe141f7749120a303721813",
-    ]
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,21 +46,36 @@ def differences(pairs: Iterable[Change], renames: Mapping[str, str]) -> list[Cha
     found = {pair.path: pair for pair in there if pair.committed or not same(pair.before, pair.after)}
     gone = {path: change for path, change in found.items() if change.before and not change.after}
     come = [change for _, change in sorted(found.items()) if change.after and not change.before]
-    by_contents: dict[tuple[str, str], list[str]] = {}
-    for path in sorted(gone):
-        for key in _keys(gone[path].before):
-            by_contents.setdefault(key, []).append(path)
+    twins = _Twins(gone)
     told_by_git = [(change, _origin(change.path, renames, gone)) for change in come]
     for change, old in told_by_git:
         if old in gone:
             _join(found, gone, change, old)
     for change, old in told_by_git:
-        if old is None and gone:
-            alike = (path for key in _keys(change.after) for path in by_contents.get(key, ()) if path in gone)
-            name = posixpath.basename(change.path)
-            if twins := sorted(alike, key=lambda path: (posixpath.basename(path) != name, path)):
-                _join(found, gone, change, twins[0])
+        if old is None and (twin := twins.take(change)):
+            _join(found, gone, change, twin)
     return [found[path] for path in sorted(found)]
+
+
+class _Twins:
+    """Files that are gone, by what they held: one of the same name first, then by path; each is taken once."""
+
+    def __init__(self, gone: Mapping[str, Change]) -> None:
+        self._gone = gone
+        self._queues: dict[tuple[str, ...], deque[str]] = {}
+        for path in sorted(gone):
+            for key in _keys(gone[path].before):
+                for place in ((*key, posixpath.basename(path)), key):
+                    self._queues.setdefault(place, deque()).append(path)
+
+    def take(self, change: Change) -> str | None:
+        keys, name = _keys(change.after), posixpath.basename(change.path)
+        for place in (*((*key, name) for key in keys), *keys):
+            queue = self._queues.get(place)
+            while queue:
+                if (path := queue.popleft()) in self._gone:
+                    return path
+        return None
 
 
 def _origin(path: str, renames: Mapping[str, str], gone: Mapping[str, Change]) -> str | None:
@@ -89,9 +97,9 @@ def _join(found: dict[str, Change], gone: dict[str, Change], change: Change, old
 def _keys(state: State | None) -> list[tuple[str, str]]:
     """What its contents can be found by."""
     if state is None or state.size == 0 or state.kind == "other":
-        return []
+        return []  # every empty file is the same as every other: that says nothing about where it came from
     kind = "link" if state.kind == "link" else "file"
-    return [(kind, text) for text in (state.digest, state.blob) if text and text not in _EMPTY]
+    return [(kind, text) for text in (state.digest, state.blob) if text]
 
 
 def told(change: Change, counted: Mapping[str, Counts | None]) -> FileChange:

@@ -6,14 +6,18 @@ open: where the index is another than HEAD and the file another than the index.
 
 from __future__ import annotations
 
+import os
+import posixpath
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Final
 
 from ._compare import Change, Counts, differences, own_count, told
 from ._fingerprint import State
 from ._git import Clock, GitError, Repository, open_repository
-from ._look import Look, ask_either, ask_status, is_there, nested_in, read, read_in_thread
+from ._look import Look, ask_either, ask_status, in_thread, is_there, nested_in, read, read_in_thread
 from ._status import EMPTY_TREE, Delta, Entry, Status, read_commits, read_deltas, read_numstat
 from .changes import Commit, FileChange
 
@@ -21,6 +25,7 @@ __all__ = ["LISTED", "Found", "find_changes"]
 
 LISTED: Final = 200
 _COMMITS: Final = 20
+_SLACK: Final = 2.0  # s by which a file system's clock may lag
 _SUBJECT: Final = 500  # characters
 _REACHED: Final = 10_000  # commits that are looked at
 _KINDS: Final = {0o100644: "file", 0o100755: "program", 0o120000: "link"}
@@ -71,7 +76,8 @@ async def _find(before: Look, found: Found, clock: Clock) -> None:
     comparison = _Comparison(repository, before, status, found, clock)
     deltas = await comparison.history()
     changes = await comparison.changes(deltas)
-    _tell(found, changes, await comparison.counted(changes[:LISTED]))
+    counted = await comparison.counted(changes[:LISTED])
+    await in_thread(partial(_tell, found, changes, counted), clock)
     await comparison.nested()
 
 
@@ -121,6 +127,8 @@ class _Comparison:
     async def changes(self, deltas: Mapping[str, Delta]) -> list[Change]:
         """Every file that counts."""
         entries, dirty = self.status.entries, self.before.status.entries
+        if any(posixpath.basename(path) == ".gitignore" for path in entries.keys() | deltas.keys()):
+            entries = await self._without_older(entries)
         pairs: dict[str, Change] = {}
         wanted = set(dirty)
         for path in dirty.keys() | entries.keys() | deltas.keys():
@@ -142,6 +150,19 @@ class _Comparison:
         renames = {path: delta.renamed_from for path, delta in deltas.items() if delta.renamed_from}
         renames |= {path: entry.old for path, entry in entries.items() if entry.old}
         return differences(pairs.values(), renames)
+
+    async def _without_older(self, entries: dict[str, Entry]) -> dict[str, Entry]:
+        """Where the rules of what is ignored changed: without the new files that were there before the run.
+
+        Only the time of their last change tells; a folder that the run moved here keeps the times of what is in it.
+        """
+        new = [path for path, entry in entries.items() if not entry.tracked and path not in self.before.status.entries]
+        older = await in_thread(partial(_older, self.repository.top, new, self.before.began - _SLACK), self.clock)
+        if older:
+            self.found.notes.append(
+                f"{len(older)} files that were there before, and are ignored no longer, are not told"
+            )
+        return {path: entry for path, entry in entries.items() if path not in older}
 
     async def counted(self, changes: list[Change]) -> dict[str, Counts | None]:
         """Lines added and removed of files that were clean: git knows what was in them.
@@ -205,6 +226,16 @@ class _Comparison:
     async def _states(self, paths: set[str]) -> dict[str, State]:
         repository, notes = self.repository, self.found.notes
         return await read_in_thread(repository.top, paths, self.clock, notes, repository.algorithm)
+
+
+def _older(top: str, paths: list[str], than: float) -> set[str]:
+    """Those of which nothing changed since that time."""
+    found: set[str] = set()
+    for path in paths:
+        with suppress(OSError):
+            if os.lstat(os.path.join(top, path)).st_ctime < than:
+                found.add(path)
+    return found
 
 
 def _in_tree(blob: str | None, mode: int) -> State | None:

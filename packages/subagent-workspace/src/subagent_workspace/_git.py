@@ -12,6 +12,8 @@ The traps, each held by a test that shows plain git running the program (2.39):
 - A blob that a partial clone lacks is fetched: ``GIT_ALLOW_PROTOCOL`` names a protocol that nobody can guess, for
   an empty list would allow the one without a name.
 - A submodule's configuration is run by ``git status`` of the repository around it: ``--ignore-submodules=dirty``.
+- Configuration can depend on the git folder and on the branch (``includeIf``): it is read anew for each folder, and
+  after HEAD has moved.
 - ``core.worktree`` may lead to the root of the disk: a top folder counts only if a ``.git`` lies in it.
 - ``git`` itself is searched for: a relative folder in PATH would be one of the repository's.
 """
@@ -45,9 +47,18 @@ _OVERRIDES: Final = {
     "diff.renameLimit": "400",
     "status.renameLimit": "400",
     "log.showSignature": "false",
+    "core.safecrlf": "false",  # it refuses files of mixed line ends
+    "core.splitIndex": "false",  # it writes beside an index of our own
+    "core.ignoreStat": "false",  # it marks what is checked out as never changed
+    "diff.submodule": "short",  # any other starts git in the submodule, which has settings of its own
+    "sparse.expectFilesOutsideOfPatterns": "false",
     "submodule.recurse": "false",
 }
 _DRIVER: Final = {"clean": "", "smudge": "", "process": "", "required": "false"}
+
+
+_HALF_MADE: Final = "/commondir"  # another git makes or removes a worktree at this moment
+_AGAIN: Final = (0.02, 0.05, 0.1, 0.2, 0.4)  # s until it is asked again then
 
 
 class GitError(Exception):
@@ -103,7 +114,7 @@ async def open_repository(folder: str, clock: Clock) -> Repository | None:
     Raises:
         GitError: there is one that cannot be read, or not safely.
     """
-    if not (traces := _traces(folder)):  # most folders without git cost no process
+    if not any(map(_holds_something, _traces(folder))):  # most folders without git cost no process
         return None
     git, env = _program()
     names = await _run(clock, git, ("config", "--list", "-z", "--name-only"), folder, env, 8 * _MEBIBYTE)
@@ -112,12 +123,7 @@ async def open_repository(folder: str, clock: Clock) -> Repository | None:
         raise GitError("this git cannot be told what not to run: 2.31 is the oldest that can")
     env |= _config({**_OVERRIDES, **dict(_without_drivers(settings))})
     questions = ("--is-bare-repository", "--is-inside-work-tree", "--show-object-format", "--show-cdup")
-    try:
-        answer = os.fsdecode(await _run(clock, git, ("rev-parse", *questions), folder, env, _MEBIBYTE))
-    except GitError as error:
-        if "not a git repository (or any" in str(error) and not any(map(_holds_something, traces)):
-            return None  # an empty folder of that name, as a sandbox leaves them
-        raise
+    answer = os.fsdecode(await _run(clock, git, ("rev-parse", *questions), folder, env, _MEBIBYTE))
     bare, inside, algorithm, up = (answer.split("\n", 3) + [""] * 3)[:4]
     if bare == "true" or inside != "true":
         raise GitError(f"{folder} is in a repository but in no working tree of it")
@@ -144,6 +150,7 @@ def _traces(folder: str) -> list[str]:
 
 
 def _holds_something(path: str) -> bool:
+    """Whether it is more than an empty folder of that name, as sandboxes leave them."""
     try:
         return bool(os.listdir(path))
     except OSError:
@@ -162,6 +169,7 @@ def _program() -> tuple[str, dict[str, str]]:
         "LC_ALL": "C",  # one message is looked for
         "GIT_OPTIONAL_LOCKS": "0",
         "GIT_LITERAL_PATHSPECS": "1",
+        "GIT_NO_REPLACE_OBJECTS": "1",  # else a run could put another commit in the place of one
         "GIT_ALLOW_PROTOCOL": f"none-{secrets.token_hex(8)}",
         "GIT_NO_LAZY_FETCH": "1",  # 2.44 and newer, and later versions of older lines
         "GIT_TERMINAL_PROMPT": "0",
@@ -184,6 +192,19 @@ def _config(settings: Mapping[str, str]) -> dict[str, str]:
 
 
 async def _run(
+    clock: Clock, git: str, arguments: tuple[str, ...], cwd: str, env: Mapping[str, str], limit: int
+) -> bytes:
+    for wait in (*_AGAIN, None):
+        try:
+            return await _once(clock, git, arguments, cwd, env, limit)
+        except GitError as error:
+            if wait is None or _HALF_MADE not in str(error):
+                raise
+            await anyio.sleep(wait)
+    raise AssertionError  # pragma: no cover  # the last round returned or raised
+
+
+async def _once(
     clock: Clock, git: str, arguments: tuple[str, ...], cwd: str, env: Mapping[str, str], limit: int
 ) -> bytes:
     asked = f"git {arguments[0]}"

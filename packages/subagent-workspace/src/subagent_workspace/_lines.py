@@ -9,7 +9,7 @@ from typing import Final
 __all__ = ["count_edits", "is_text", "line_numbers"]
 
 _SNIFFED: Final = 8000  # bytes; git's rule for what is text
-_FARTHEST: Final = 1000  # edits that are looked for exactly: half a million steps
+_FARTHEST: Final = 100  # edits that are looked for exactly: five thousand steps, some milliseconds
 
 
 def is_text(data: bytes) -> bool:
@@ -30,7 +30,7 @@ def line_numbers(data: bytes) -> array[int]:
 def count_edits(old: array[int], new: array[int]) -> tuple[int, int]:
     """Lines added and removed on the shortest way from one to the other, as ``git diff --minimal`` counts them.
 
-    Where more than a thousand edits are needed, lines that only moved are not counted.
+    Where more than a hundred edits are needed, lines that only moved are not counted.
     """
     start, end_old, end_new = 0, len(old), len(new)
     while start < min(end_old, end_new) and old[start] == new[start]:

@@ -16,11 +16,11 @@ class FileChange:
 
     Attributes:
         path: from the folder of the task, with ``/``; ``../other/c`` for one elsewhere in the repository.  Bytes that
-            are no UTF-8 are lone surrogates (``os.fsencode`` gives them back).  A repository that came or went as a
-            whole is one path with ``/`` at its end.
+            are no UTF-8 are lone surrogates (``os.fsencode`` gives them back; JSON has U+FFFD there).  A repository
+            that came or went as a whole is one path with ``/`` at its end.
         status: ``modified`` is also another kind (file, program, link) of the same path.
         added: lines; None where it is no text, too long to count, or was not read.
-        removed: likewise.  What moved within a file of more than a thousand edits is in neither.
+        removed: likewise.  What moved within a file of more than a hundred edits is in neither.
         old_path: what it was called before, for a rename.
         committed: it is in a commit of the run.
     """
@@ -79,8 +79,8 @@ class WorktreeReport:
         branch: on which it stands (`subagents/1f0c22aa`); None where it was removed or git could not be asked.
         base: the commit at which it began.
         head: the commit at which it stands; None where it could not be told.
-        diff: from `base` to what stands in the folder, new files too, as `git diff` writes it; at most 1 MiB; text from
-            outside.
+        diff: from `base` to what stands in the folder, new files too, as `git diff` writes it; at most 1 MiB; of binary
+            files it says only that they differ; text from outside.
         diff_cut: there is more of it.
         notes: what could not be done or told.
     """

@@ -35,7 +35,7 @@ PROTECTED: Final[tuple[str, ...]] = (
     *(".gitea", ".woodpecker", ".woodpecker.y*ml", ".drone.y*ml", ".travis.yml", "appveyor.yml", ".appveyor.yml"),
     *("jenkinsfile", "azure-pipelines.y*ml", "bitbucket-pipelines.yml", "cloudbuild.y*ml", ".ci", "codeowners"),
     # Run on the person's machine without being asked for: hooks, filters, editors, shells, the interpreter's start.
-    *("hooks", ".husky", ".githooks", ".lefthook", "*lefthook.y*ml", ".pre-commit-config.yaml"),
+    *(".husky", ".githooks", ".lefthook", "*lefthook.y*ml", ".pre-commit-config.yaml"),
     *(".gitmodules", ".gitattributes", ".gitconfig", ".vscode", ".idea", ".devcontainer", ".devcontainer.json"),
     *(".bashrc", ".bash_profile", ".profile", ".zshrc", ".zshenv", ".zprofile", ".direnv", ".mise.toml", "mise.toml"),
     *(".yarnrc*", ".yarn", "pip.conf", "sitecustomize.py", "usercustomize.py", "*.pth"),
@@ -50,7 +50,10 @@ def protecting(path: str, patterns: Iterable[str]) -> str | None:
     parts, found = fold(path).split("/"), None
     for pattern in patterns:
         wanted = fold(pattern.removeprefix("!")).strip("/").split("/")
-        if any(_fits(parts[i : i + len(wanted)], wanted) for i in range(len(parts) - len(wanted) + 1)):
+        places = range(len(parts) - len(wanted) + 1)
+        if pattern.startswith("!"):
+            places = places[-1:]  # of the file itself: what lies below a folder of that name is no exception
+        if any(_fits(parts[i : i + len(wanted)], wanted) for i in places):
             found = None if pattern.startswith("!") else pattern
     return found
 

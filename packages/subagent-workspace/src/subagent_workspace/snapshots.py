@@ -35,13 +35,19 @@ class Snapshot:
         self._seen = seen
         self._notes = notes
 
+    @property
+    def root(self) -> str:
+        """The top of the repository; the folder itself where there is none."""
+        return self._seen.top if isinstance(self._seen, Look) else self._folder
+
     async def changes(self) -> Changes:
         """What differs now.
 
         A file counts when its contents, its kind or its name is another than it was at the snapshot, and when a commit
         since then has it.  What was changed before and is still the same does not count; nor does staging alone.  Not
-        seen: what git ignores, and what its index says to assume unchanged.  Filters of the repository (git-lfs) are
-        not run: a file of theirs that was only written anew counts as changed.
+        seen: what git ignores; what its index says to overlook (assume-unchanged, skip-worktree), also where the run
+        itself said so; where the run changed what is ignored, files that were there before.  Filters of the repository
+        (git-lfs) are not run: a file whose time changed may count as changed.
 
         It ends within the ``timeout`` of the snapshot, and raises for nothing but cancellation: what could not be told
         stands in ``Changes.unseen``.

@@ -13,29 +13,32 @@ stores them, and submodules are not checked out.
 
 from __future__ import annotations
 
+import hashlib
 import os
+import re
 import shutil
-import tempfile
-from collections.abc import Mapping
+import stat
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
 import anyio
+import anyio.to_thread
 
 from subagent_process import state_root
 
 from ._git import Clock, GitError, Repository, open_repository
 from ._look import ask_status, is_there
-from .changes import WorktreeReport
 from .errors import WorktreeDirty, WorktreeFailed
 
-__all__ = ["Worktree", "add_worktree", "finish_worktree", "list_worktrees", "remove_worktree"]
+__all__ = ["Worktree", "add_worktree", "list_worktrees", "remove_worktree"]
 
 BRANCHES: Final = "subagents/"
-_DIFF: Final = 1024 * 1024  # bytes of a diff that are kept
-_READ: Final = 64 * 1024 * 1024  # bytes of a diff that are read
+_AT_WORK: Final = "subagents: a run works here"
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+_POINTER: Final = 65_536  # bytes of a `.git` file
+_ABOUT_IGNORING: Final = re.compile(rb"(?i)excludes|sparse|include|path\s*=|ignorestat|worktreeconfig")
 _UNDO: Final = 10.0  # s to take back one that was not made whole
 
 
@@ -50,6 +53,10 @@ class Worktree:
         base: the commit at which it begins.
         repository: the top folder of the repository.
         notes: what is not in it.
+        git_dir: the folder that git keeps for it.
+        common_dir: the one that it shares with the repository.
+        pointer: the text of its `.git`.
+        rules: what stands for the rules of what is ignored.
     """
 
     path: str
@@ -58,6 +65,10 @@ class Worktree:
     base: str
     repository: str
     notes: tuple[str, ...] = ()
+    git_dir: str = ""
+    common_dir: str = ""
+    pointer: str = ""
+    rules: str = ""
 
 
 async def add_worktree(
@@ -67,14 +78,17 @@ async def add_worktree(
 
     Args:
         folder: in a repository; it may be a folder below its top, and must be there at HEAD too.
-        name: of its branch to be, a plain word.
+        name: of its branch to be: letters, digits, `_` and `-`, at most 64.
         parent: where it is to lie; None: a folder of this library among the person's files.
         timeout: seconds for all of it.
 
     Raises:
         WorktreeFailed: there is no repository or no commit, or git could not do it. Nothing of it is left, also when
             this is cancelled.
+        ValueError: the name is none.
     """
+    if not _NAME.fullmatch(name):
+        raise ValueError(f"{name[:80]!r} is no name of a worktree: letters, digits, _ and -, at most 64")
     clock, where = Clock(timeout), _real(folder)
     try:
         repository = await open_repository(where, clock)
@@ -85,13 +99,9 @@ async def add_worktree(
             raise WorktreeFailed(f"{repository.top} has no commit yet, and a worktree begins at one")
         path = _place(parent or state_root() / "worktrees", f"{os.path.basename(repository.top) or 'root'}-{name}")
         worktree = _described(path, where, name, status.head, repository.top, len(status.entries))
-        await _make(repository, worktree, clock)
+        return await _make(repository, worktree, clock)
     except (GitError, OSError) as error:
         raise WorktreeFailed(f"no worktree could be made of {where}: {error}") from error
-    if not is_there(worktree.path, worktree.folder):
-        await _undo(repository, worktree.path)
-        raise WorktreeFailed(f"{where} is not in the commit {status.head[:12]}, at which a worktree begins")
-    return worktree
 
 
 def _real(folder: str | os.PathLike[str]) -> str:
@@ -123,124 +133,88 @@ def _described(path: str, where: str, name: str, base: str, top: str, changed: i
     return Worktree(path, folder, name, base, top, tuple(notes))
 
 
-async def _make(repository: Repository, worktree: Worktree, clock: Clock) -> None:
+async def _make(repository: Repository, worktree: Worktree, clock: Clock) -> Worktree:
     done = False
     try:
-        await repository.ask(clock, "worktree", "add", "--quiet", "--detach", worktree.path, worktree.base)
+        await repository.ask(
+            clock, "worktree", "add", "--quiet", "--detach", "--no-checkout", worktree.path, worktree.base
+        )
+        inner = await open_repository(worktree.path, clock)  # its configuration may be another one
+        if inner is None:
+            raise GitError(f"{worktree.path} is no worktree")
+        await inner.ask(clock, "reset", "--quiet", "--hard", "--no-recurse-submodules", worktree.base)
+        if not is_there(worktree.path, worktree.folder):
+            below = worktree.folder.removeprefix(worktree.path)
+            raise WorktreeFailed(f"{below} is not in the commit {worktree.base[:12]}, at which a worktree begins")
+        await inner.ask(clock, "worktree", "lock", "--reason", _AT_WORK, worktree.path)
+        own, common = await folders_of(inner, clock)
+        pointer, rules = pointer_of(worktree.path), rules_of(own, common)
         done = True
+        return replace(worktree, git_dir=own, common_dir=common, pointer=pointer, rules=rules)
     finally:
         if not done:
             await _undo(repository, worktree.path)
 
 
+async def folders_of(repository: Repository, clock: Clock) -> tuple[str, str]:
+    """The folder that git keeps for a worktree, and the one that all of them share."""
+    asked = ("--path-format=absolute", "--git-dir", "--git-common-dir")
+    own, _, common = os.fsdecode(await repository.ask(clock, "rev-parse", *asked)).removesuffix("\n").partition("\n")
+    return own, common
+
+
+def pointer_of(path: str) -> str:
+    """The text of the `.git` of a worktree; empty where it is no file of that kind."""
+    with suppress(OSError):
+        number = os.open(os.path.join(path, ".git"), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        with open(number, "rb") as file:
+            if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                return os.fsdecode(file.read(_POINTER))
+    return ""
+
+
+def rules_of(own: str, common: str) -> str:
+    """What stands for the files outside of the worktree by which git is told what to ignore and to overlook."""
+    found = hashlib.sha256()
+    for folder, name in ((common, "config"), (common, "info/exclude"), (own, "config.worktree"), (own, "info/exclude")):
+        path = Path(folder, name)
+        data = path.read_bytes() if path.is_file() else b"\0none"
+        lines = data.splitlines() if name.startswith("config") else [data]
+        found.update(b"\n".join(line for line in lines if name != "config" or _ABOUT_IGNORING.search(line)))
+    return found.hexdigest()
+
+
 async def _undo(repository: Repository, path: str) -> None:
     with anyio.CancelScope(shield=True), suppress(GitError):
-        await _remove(repository, path, Clock(_UNDO))
+        await remove(repository, path, Clock(_UNDO))
 
 
-async def _remove(repository: Repository, path: str, clock: Clock) -> None:
+async def remove(repository: Repository, path: str, clock: Clock) -> None:
+    """Remove a worktree whatever is in it."""
     # Twice: a worktree may be locked, as one that is being made is.
     try:
         await repository.ask(clock, "worktree", "remove", "--force", "--force", path)
     except GitError:
-        if not is_there(path, ""):
-            raise
-        await anyio.to_thread.run_sync(lambda: shutil.rmtree(path, ignore_errors=True), abandon_on_cancel=True)
-        await repository.ask(clock, "worktree", "prune")
+        _, common = await folders_of(repository, clock)
+        await anyio.to_thread.run_sync(_clear, path, common, abandon_on_cancel=True)
+        await repository.ask(clock, "worktree", "prune", "--expire=now")
 
 
-async def finish_worktree(worktree: Worktree, *, timeout: float = 60.0) -> WorktreeReport:
-    """After the run: put it on its branch, or remove it where nothing is in it.
-
-    Raises for nothing but cancellation; where git cannot be asked, the folder stays and the notes say why.
-    """
-    report = WorktreeReport(worktree.path, None, worktree.base)
-    if not is_there(worktree.path, ""):
-        return WorktreeReport(None, None, worktree.base, notes=(f"{worktree.path} was removed during the run",))
-    clock, notes = Clock(timeout), list[str]()
-    try:
-        repository = await open_repository(worktree.path, clock)
-        if repository is None or repository.top != worktree.path:
-            raise GitError(f"{worktree.path} is no longer a worktree")
-        status = await ask_status(repository, clock, "--no-renames")
-        if status.head == worktree.base and not status.entries and not status.nested:
-            await _remove(await _source(worktree, repository, clock), worktree.path, clock)
-            return WorktreeReport(None, None, worktree.base, status.head)
-        branch = await _branch(repository, worktree, status.head, notes, clock)
-        diff, cut = await _diff(repository, worktree, notes, clock)
-        return WorktreeReport(worktree.path, branch, worktree.base, status.head, diff, cut, tuple(notes))
-    except (GitError, OSError) as error:
-        return WorktreeReport(report.path, None, worktree.base, notes=(*notes, str(error)))
-
-
-async def _source(worktree: Worktree, inner: Repository, clock: Clock) -> Repository:
-    """The repository of a worktree: a folder is not removed from within."""
-    found = await open_repository(worktree.repository, clock)
-    return inner if found is None else found
-
-
-async def _branch(
-    repository: Repository, worktree: Worktree, head: str | None, notes: list[str], clock: Clock
-) -> str | None:
-    """The branch on which it stands: that of the run, else a new one at its commit."""
-    symbolic = await _text(repository, clock, "rev-parse", "--symbolic-full-name", "HEAD")
-    if symbolic.startswith("refs/heads/"):  # the run made one, or took one
-        return symbolic.removeprefix("refs/heads/")
-    if head is None:
-        return None
-    branch = f"{BRANCHES}{worktree.name}"
-    try:
-        await repository.ask(clock, "update-ref", f"refs/heads/{branch}", head, "")
-        await repository.ask(clock, "symbolic-ref", "HEAD", f"refs/heads/{branch}")
-    except GitError as error:
-        notes.append(f"the branch {branch} could not be made: {error}")
-        return None
-    return branch
-
-
-async def _diff(repository: Repository, worktree: Worktree, notes: list[str], clock: Clock) -> tuple[str, bool]:
-    """From the base to what stands there, through an index and a store of objects of our own: nothing is written."""
-    try:
-        index = await _text(repository, clock, "rev-parse", "--path-format=absolute", "--git-path", "index")
-        objects = await _text(repository, clock, "rev-parse", "--path-format=absolute", "--git-path", "objects")
-        with tempfile.TemporaryDirectory(prefix="subagents-") as own:
-            apart = repository.with_env(_apart(own, index, objects))
-            await apart.ask(clock, "add", "--all", "--ignore-errors")
-            wanted = (
-                "diff",
-                "--cached",
-                "--no-color",
-                "--no-ext-diff",
-                "--no-textconv",
-                "--find-renames",
-                worktree.base,
-            )
-            found = await apart.ask(clock, *wanted, limit=_READ)
-    except (GitError, OSError) as error:
-        notes.append(f"no diff could be made: {error}")
-        return "", False
-    return found[:_DIFF].decode("utf-8", "replace"), len(found) > _DIFF
-
-
-def _apart(own: str, index: str, objects: str) -> Mapping[str, str]:
-    """The variables with which git writes to a folder of our own."""
-    if os.path.exists(index):
-        shutil.copy2(index, os.path.join(own, "index"))  # with its time: git tells by it which entries to doubt
-    os.mkdir(os.path.join(own, "objects"))
-    return {
-        "GIT_INDEX_FILE": os.path.join(own, "index"),
-        "GIT_OBJECT_DIRECTORY": os.path.join(own, "objects"),
-        # In quotes, as git reads a list: a folder may have a colon in its name.
-        "GIT_ALTERNATE_OBJECT_DIRECTORIES": '"' + objects.replace("\\", "\\\\").replace('"', '\\"') + '"',
-    }
-
-
-async def _text(repository: Repository, clock: Clock, *arguments: str) -> str:
-    return os.fsdecode(await repository.ask(clock, *arguments)).removesuffix("\n")
+def _clear(path: str, common: str) -> None:
+    """Remove a folder that git does not take for a worktree, and the lock of one that was being made."""
+    shutil.rmtree(path, ignore_errors=True)
+    for lock in Path(common, "worktrees").glob("*/locked"):
+        pointer = lock.parent / "gitdir"
+        mine = lock.parent.name.startswith(os.path.basename(path))
+        if (pointer.read_text() if pointer.is_file() else "").strip() in ("", os.path.join(path, ".git")) and mine:
+            lock.unlink(missing_ok=True)
 
 
 async def list_worktrees(folder: str | os.PathLike[str], *, timeout: float = 10.0) -> tuple[str, ...]:
-    """The worktrees of a repository that stand on a branch of ours, by path.
+    """The worktrees of a repository that are ours, by path.
+
+    Those that stand on a branch of ours, and those in the folder of this library: a harness that was killed leaves one
+    without a branch.
 
     Raises:
         WorktreeFailed: git could not tell.
@@ -254,24 +228,27 @@ async def list_worktrees(folder: str | os.PathLike[str], *, timeout: float = 10.
     except GitError as error:
         raise WorktreeFailed(f"the worktrees of {folder} could not be told: {error}") from error
     found: list[str] = []
+    ours = Path(_real(state_root() / "worktrees"))
     for record in answer.split("\0\0"):
         lines = {word: rest for word, _, rest in (line.partition(" ") for line in record.split("\0"))}
-        if lines.get("branch", "").startswith(f"refs/heads/{BRANCHES}"):
-            found.append(lines["worktree"])
+        path = lines.get("worktree", "")
+        if lines.get("branch", "").startswith(f"refs/heads/{BRANCHES}") or Path(path).parent == ours:
+            found.append(path)
     return tuple(sorted(found))
 
 
 async def remove_worktree(path: str | os.PathLike[str], *, force: bool = False, timeout: float = 60.0) -> None:
-    """Remove a worktree; its branch, and with it what was committed, stays.
+    """Remove a worktree; what was committed stays, on its branch, or else on one that is made now.
 
     Args:
         path: its top folder.
-        force: also when there are changes in it that are not committed: they are lost.
+        force: also when there are changes in it that are not committed: they are lost; and when it is locked, because a
+            run works there or its program was killed.
         timeout: seconds for all of it.
 
     Raises:
         WorktreeDirty: there are such changes; nothing was removed.
-        WorktreeFailed: it is no worktree, or git could not remove it.
+        WorktreeFailed: it is no worktree, is locked, or git could not remove it.
     """
     clock, where = Clock(timeout), _real(path)
     try:
@@ -281,7 +258,13 @@ async def remove_worktree(path: str | os.PathLike[str], *, force: bool = False, 
         status = await ask_status(repository, clock, "--no-renames")
         if not force and (changed := len(status.entries) + len(status.nested)):
             raise WorktreeDirty(where, changed)
-        common = await _text(repository, clock, "rev-parse", "--path-format=absolute", "--git-common-dir")
+        own, common = await folders_of(repository, clock)
+        if not force and is_there(own, "locked"):
+            raise WorktreeFailed(f"{where} is locked: a run works there, or was killed there. force=True removes it")
+        lost = await repository.ask(clock, "rev-list", "-1", "HEAD", "--not", "--branches", "--tags", "--remotes")
+        if lost:
+            branch = f"refs/heads/{BRANCHES}{os.path.basename(own)}"
+            await repository.ask(clock, "update-ref", branch, os.fsdecode(lost).strip(), "")
         await repository.ask(clock, f"--git-dir={common}", "worktree", "remove", "--force", "--force", where)
     except GitError as error:
         raise WorktreeFailed(f"{where} could not be removed: {error}") from error

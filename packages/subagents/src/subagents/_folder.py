@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 LOOK: Final = 10.0
 """Seconds for each look."""
+_MARGIN: Final = 5.0  # s in which a look that is late can still end git, and say so
 _WORKTREE: Final = 60.0  # s to make one, and to find out what became of it
 _SHARED: Final = "another run worked in this folder at the same time: its changes may be among these"
 
@@ -49,7 +50,13 @@ class Folder:
     @property
     def bound(self) -> float:
         """Seconds that `close` may take."""
-        return LOOK * (self._snapshot is not None) + _WORKTREE * (self._worktree is not None)
+        looks = LOOK * (self._snapshot is not None) + _WORKTREE * (self._worktree is not None)
+        return looks + _MARGIN if looks else 0.0
+
+    def untold(self, why: str) -> str:
+        """What to say when `close` did not come to its end."""
+        where = f"; it worked in {self._worktree.path}" if self._worktree is not None else ""
+        return f"what the run changed in its folder could not be told: {why}{where}"
 
     async def open(self) -> Task:
         """Before the run: the task as `drive` is to see it.
@@ -79,6 +86,8 @@ class Folder:
         return replace(self._task, cwd=str(self._worktree.folder))
 
     def _enter(self) -> None:
+        if self._snapshot is not None:
+            self._path = PurePath(self._snapshot.root)
         for reference in list(_at_work.values()):  # in one step: other threads have runs too
             if (other := reference()) is None:
                 continue

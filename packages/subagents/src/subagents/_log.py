@@ -47,10 +47,12 @@ def _size(event: Event) -> int:
             size += _weigh((event.command, event.paths))
     elif isinstance(event, _TEXTS):
         size = getsizeof(event.text)
+    elif isinstance(event, NoticeEvent):
+        size = getsizeof(event.text)
+        if event.data:
+            size += _weigh(event.data)
     else:
         match event:
-            case NoticeEvent():
-                size = getsizeof(event.text) + _weigh(event.data)
             case PlanEvent():
                 size = sum(getsizeof(entry.content) for entry in event.entries)
             case PermissionEvent():
@@ -179,5 +181,6 @@ class EventReader:
             log.join()
         event = log.kept[self._at - oldest][0]
         self._at += 1
-        log.seen = max(log.seen, self._at)
+        if self._at > log.seen:
+            log.seen = self._at
         return event

@@ -109,7 +109,8 @@ class Provider(ABC):
     def check(self, task: Task) -> None:  # noqa: B027  # most engines take what the seam takes
         """Refuse a task that this engine cannot take; `start` calls it once the seam has no objection.
 
-        Synchronous, and looks at nothing but its argument and the configuration.
+        Synchronous; beside its argument and the configuration it may look at files in the folder of the task, and
+        waits for nothing else.
 
         Raises:
             TaskError: it cannot; the message says what can.

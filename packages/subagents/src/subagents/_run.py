@@ -92,8 +92,7 @@ class Run(AbstractAsyncContextManager["Run"]):
         self._adopt()
         state = self._state
         await state.settled.wait()
-        with anyio.move_on_after(2 * state.provider.leave_timeout + state.folder.bound):
-            await state.gone.wait()
+        await state.over(2 * state.provider.leave_timeout)
         if not state.gone.open:
             state.give_up()
         return state.final()
@@ -184,8 +183,7 @@ class Run(AbstractAsyncContextManager["Run"]):
         bound = self._state.provider.leave_timeout
         end = anyio.current_time() + bound
         try:
-            with anyio.move_on_after(bound + self._state.folder.bound):
-                await self._state.gone.wait()
+            await self._state.over(bound)
         finally:
             await self._state.leave(max(end - anyio.current_time(), bound / 4))
 

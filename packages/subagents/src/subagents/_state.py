@@ -240,6 +240,7 @@ class RunState(Link):
     def give_up(self) -> None:
         """The backend ignores its end: whoever waits for it need not any longer."""
         self._left_behind = True
+        self.driven.set()
         self.gone.set()
         self.logger.error("run %s: drive ignores its cancellation and was left behind", self.id)
 
@@ -251,6 +252,8 @@ class RunState(Link):
         self._began = self._touched = time.monotonic()
         self._started_at = time.time()
         self._owner = _host.spawn(self._own, f"subagents {self.provider.name} {self.id}")
+        if self._owner is not None:
+            self._owner.add_done_callback(self._over_anyhow)
         if self.task.deadline is not None or self.task.idle_limit is not None:
             self._clock_scope = anyio.CancelScope()
             _host.spawn(lambda scope=self._clock_scope: self._clock(scope), f"subagents clock {self.id}")
@@ -273,17 +276,24 @@ class RunState(Link):
             if not self.ended.open:
                 self.settle(aborted("the event loop ended") if _host.being_cancelled() else self._unfinished())
                 self.driven.set()
-                if not killed and not _host.being_cancelled():
-                    await self._look()
-                self.end()
+                try:
+                    if not killed and not _host.being_cancelled():
+                        await self._look()
+                finally:
+                    self.end()
 
     async def _look(self) -> None:
         """What the run did to its folder."""
         try:
-            with anyio.move_on_after(self.folder.bound, shield=True):
+            with anyio.move_on_after(self.folder.bound, shield=True) as patience:
                 await self.folder.close(worked=self.accepted)
+            if patience.cancelled_caught:
+                self._notes.append(self.folder.untold(f"it took longer than {self.folder.bound:g} s"))
+        except anyio.get_cancelled_exc_class():
+            self._notes.append(self.folder.untold("it was broken off"))
+            raise
         except Exception as exc:  # noqa: BLE001  # a fault of ours there must not cost the verdict
-            self._notes.append(redact(f"what changed in the folder could not be told: {told(leaves(exc)[0])}"))
+            self._notes.append(redact(self.folder.untold(told(leaves(exc)[0]))))
             self._say(logging.ERROR, "looking at the folder failed", exc)
 
     def _goes_on(self, exc: BaseException) -> bool:
@@ -322,6 +332,12 @@ class RunState(Link):
         self.ended.wake()
         self.gone.wake()
 
+    def _over_anyhow(self, owner: asyncio.Task[None]) -> None:
+        """A task of asyncio that is cancelled before its first step never runs."""
+        if not self.ended.open:
+            self.settle(aborted("the event loop ended"))
+            self.end()
+
     def _mark_ended(self) -> None:
         if not self.ended.open:
             self.driven.mark()
@@ -344,6 +360,14 @@ class RunState(Link):
                 what = f"deadline of {deadline:g} s" if now >= self._began + deadline else f"no event for {idle:g} s"
                 stage = "run" if self.accepted else "start"
                 self.cancel(what, Failure("timeout", stage, what, retryable=True))
+
+    async def over(self, bound: float) -> None:
+        """Wait until nothing is left, at most `bound` seconds for that and what the look at the folder takes."""
+        with anyio.move_on_after(bound):
+            await self.driven.wait()
+        if self.driven.open:
+            with anyio.move_on_after(self.folder.bound + 1):
+                await self.gone.wait()
 
     async def leave(self, bound: float | None = None) -> None:
         """Stop, and wait for the proof that nothing is left, at most `leave_timeout` or `bound` seconds.

@@ -29,8 +29,8 @@ class Task(Wire):
         model: the model, as the provider names it.
         effort: how hard to think, in the engine's word.
         output_schema: JSON Schema that the answer must satisfy; `Result.structured` holds the value.
-        read: paths that a provider without tools may read, relative to `cwd`.
-        write: paths that a provider without tools may write, relative to `cwd`.
+        read: files that a provider without tools is shown, relative to `cwd`.
+        write: files that it may rewrite or make, relative to `cwd`: the task is a change then, not a question.
         tools: the tools that the child may use; None leaves it to the engine.
         max_turns: the most model turns.
         budget: the most to spend, in US dollars.

@@ -47,9 +47,11 @@ class TurnSteps(WireSteps):
     def finish(self, template: str, own: Mapping[str, Any]) -> None:
         """The line with which a turn ends, and what comes after it."""
         session, turn = self.session, self.session.turn
+        asked = self.request.get("uuid") if self.request.get("type") == "user" else None
         told: dict[str, Any] = {
             **RECORDED[template],
             **({"result": turn.answer} if template == "success" else {}),
+            **({"user_message_uuid": asked, "user_message_uuids": [asked]} if asked else {}),
             **({"begun_message_ids": turn.messages} if session.partial and turn.messages else {}),
             "num_turns": 1 + turn.results,
             "permission_denials": turn.denials,

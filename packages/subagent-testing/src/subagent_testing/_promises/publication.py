@@ -12,7 +12,7 @@ from subagent_testing._promise import Subject, expect, expect_a, expect_equal, n
 from subagent_testing.leaks import children
 from subagents import Model, Probe, Task, Unsupported
 
-SEAM_FIELDS: Final = frozenset({"prompt", "cwd", "deadline", "idle_limit", "label"})
+SEAM_FIELDS: Final = frozenset({"prompt", "cwd", "deadline", "idle_limit", "label", "changes", "isolation"})
 """What every provider takes, because the seam does it."""
 
 VALUES: Final[dict[str, Any]] = {

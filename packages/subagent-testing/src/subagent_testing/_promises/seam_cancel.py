@@ -40,7 +40,7 @@ async def _held(stop: Callable[[Run], object]) -> None:
                 await release.wait()
 
     provider = Scripted(script)
-    async with provider.start("x") as run:
+    async with provider.start("x", changes=False) as run:
         try:
             stop(run)
             expect_equal((await run.result()).stop_reason, "aborted", "the verdict")
@@ -54,7 +54,7 @@ async def _held(stop: Callable[[Run], object]) -> None:
 async def a_swallowed_cancellation_stays_aborted() -> None:
     """A backend that swallows its cancellation and finishes as completed was aborted all the same."""
     provider = Scripted(scripted.swallows_once())
-    async with provider.start("x") as run:
+    async with provider.start("x", changes=False) as run:
         run.cancel()
     expect_equal((await run.closed()).stop_reason, "aborted", "the verdict")
     expect_equal(provider.ended, 1, "how often drive has ended")
@@ -64,7 +64,7 @@ async def a_drive_that_never_ends_cannot_hold_the_caller() -> None:
     """Leaving waits `leave_timeout` for a backend that ignores its end, and then the evidence says `left_behind`."""
     release = anyio.Event()
     try:
-        async with Scripted(scripted.swallows_for_ever(release), leave_timeout=0.1).start("x") as run:
+        async with Scripted(scripted.swallows_for_ever(release), leave_timeout=0.1).start("x", changes=False) as run:
             pass
         result = await run.closed()
         expect_equal((result.stop_reason, result.evidence.left_behind), ("aborted", True), "verdict and left_behind")
@@ -81,7 +81,7 @@ async def a_teardown_that_never_ends_is_cancelled() -> None:
         await anyio.sleep_forever()
 
     provider = Scripted(script, leave_timeout=0.05)
-    async with provider.start("x") as run:
+    async with provider.start("x", changes=False) as run:
         expect((await closed_for_good(run)).ok, "the verdict changed")
         expect_equal(provider.ended, 1, "how often drive has ended, with nobody leaving the run")
 
@@ -89,7 +89,7 @@ async def a_teardown_that_never_ends_is_cancelled() -> None:
 async def an_exception_in_teardown_stays_aborted() -> None:
     """An exception that `drive` raises when it is stopped does not come out and does not change `aborted`."""
     provider = Scripted(scripted.raises_when_stopped(lambda: OSError("the pipe broke")))
-    async with provider.start("x") as run:
+    async with provider.start("x", changes=False) as run:
         run.cancel()
     result = await run.closed()
     expect_equal(result.stop_reason, "aborted", "the verdict")
@@ -105,5 +105,5 @@ async def raw_cancels_do_not_cut_teardown_short() -> None:
             done: list[bool] = []
             script = scripted.lasts if entered else scripted.never_ready
             provider = Scripted(script(lambda done=done: done.append(True)))
-            await cancelled_raw(provider.start("x"), times, entered=entered)
+            await cancelled_raw(provider.start("x", changes=False), times, entered=entered)
             expect_equal((done, provider.ended), ([True], 1), f"torn down, and ended, after {times} raw cancellations")

@@ -23,7 +23,7 @@ async def a_start_error_comes_after_the_clean_up() -> None:
             scripted.refuses(failure, in_group=in_group, cleanup=lambda cleaned=cleaned: cleaned.append(True))
         )
         try:
-            async with provider.start("x"):
+            async with provider.start("x", changes=False):
                 expect(False, "entering returned")
         except StartError as exc:
             expect_equal(exc.failure, failure, "the failure")
@@ -34,7 +34,7 @@ async def any_exception_before_ready_is_a_start_error() -> None:
     """Whatever `drive` raises before `ready` is a `StartError`."""
     for error in (OSError("no such file"), ValueError("unexpected answer")):
         try:
-            async with Scripted(scripted.raises(lambda error=error: error, ready=False)).start("x"):
+            async with Scripted(scripted.raises(lambda error=error: error, ready=False)).start("x", changes=False):
                 expect(False, "entering returned")
         except StartError as exc:
             expect_equal(exc.failure.stage, "start", "the stage")
@@ -47,7 +47,7 @@ async def a_verdict_without_ready_is_published() -> None:
     async def script(task: Task, link: Link) -> None:
         link.finish(Result.completed("done"))
 
-    async with Scripted(script).start("x") as run:
+    async with Scripted(script).start("x", changes=False) as run:
         expect_equal((await run.result()).output, "done", "the answer")
 
 
@@ -61,7 +61,7 @@ async def start_up_can_be_followed() -> None:
         await go.wait()  # set by the follower: without it, start-up never ends
         await scripted.completes()(task, link)
 
-    run = Scripted(script).start("x")
+    run = Scripted(script).start("x", changes=False)
 
     async def follow() -> None:
         async for event in run.events():
@@ -78,7 +78,7 @@ async def start_up_can_be_followed() -> None:
 async def cancelled_before_entering_drive_is_never_called() -> None:
     """A run that was cancelled before it is entered never reaches `drive`."""
     provider = Scripted(scripted.lasts())
-    run = provider.start("x")
+    run = provider.start("x", changes=False)
     run.cancel("no")
     async with run:
         expect_equal((await run.result()).evidence.notes, ("no",), "the notes")
@@ -87,7 +87,7 @@ async def cancelled_before_entering_drive_is_never_called() -> None:
 
 async def a_run_is_entered_once() -> None:
     """Entering a run again is an error, and changes nothing about the run."""
-    async with Scripted(scripted.lasts()).start("x") as run:
+    async with Scripted(scripted.lasts()).start("x", changes=False) as run:
         with suppress(SubagentError):
             await run.__aenter__()
             expect(False, "it was entered twice")
@@ -99,8 +99,8 @@ async def a_delegates_delegate_is_refused() -> None:
     """Inside a delegated agent nothing is started by default: entering is a `StartError` of kind `policy`."""
     provider = Scripted(scripted.completes())
     with environment("SUBAGENT_DEPTH", "1"):
-        run = provider.start("x")
-        allowed = Scripted(scripted.completes(), max_depth=2).start("x")
+        run = provider.start("x", changes=False)
+        allowed = Scripted(scripted.completes(), max_depth=2).start("x", changes=False)
     try:
         async with run:
             expect(False, "entering returned")

@@ -66,6 +66,16 @@ def tool_line(event: ToolEvent) -> Text:
     return line
 
 
+_DIFF: Final[Mapping[str, str]] = {"+": "green", "-": "red", "@": "cyan"}
+
+
+def diff_lines(event: ToolEvent) -> list[Text]:
+    """The unified diff that an edit step carries, in git's colours; nothing where its output is something else."""
+    if event.kind != "edit" or not event.output.startswith("--- "):
+        return []
+    return [Text(visible(line), _DIFF.get(line[:1], "")) for line in event.output.rstrip("\n").split("\n")]
+
+
 def plan_lines(event: PlanEvent) -> list[Text]:
     """The plan, a line for each entry."""
     return [
@@ -161,17 +171,13 @@ def _file_line(file: FileChange) -> Text:
 
 
 def worktree_lines(report: WorktreeReport) -> list[Text]:
-    """What became of the worktree, and what to do with it."""
-    if report.path is None:
-        return [Text("the worktree was removed: nothing is in it", "dim"), *_notes(report)]
-    lines = [
-        Text(f"worktree {one_line(report.path)}" + (f", branch {one_line(report.branch)}" if report.branch else ""))
-    ]
-    return [*lines, *_notes(report)]
-
-
-def _notes(report: WorktreeReport) -> list[Text]:
-    return [Text(f"  {one_line(note)}", "yellow") for note in report.notes]
+    """What became of the worktree, and of its branch."""
+    branch = f"branch {one_line(report.branch)}" if report.branch else ""
+    if report.path is not None:
+        line = Text(", ".join(part for part in (f"worktree {one_line(report.path)}", branch) if part))
+    else:
+        line = Text(f"the worktree was removed: {branch or 'nothing is in it'}", "" if branch else "dim")
+    return [line, *(Text(f"  {one_line(note)}", "yellow") for note in report.notes)]
 
 
 def failure_lines(failure: Failure) -> list[Text]:

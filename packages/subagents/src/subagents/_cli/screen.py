@@ -37,6 +37,7 @@ from subagents._cli.answer import answer_text, write_answer
 from subagents._cli.downloads import Downloads
 from subagents._cli.lines import (
     change_lines,
+    diff_lines,
     failure_lines,
     notice_line,
     permission_line,
@@ -149,18 +150,18 @@ class Screen(View):
         if result.worktree is not None:
             self._print(*worktree_lines(result.worktree))
         self._print(summary_line(result))
-        if result.stop_reason == "aborted":
+        if not result.ok:
             self._print(*(Text(visible(note), "dim") for note in result.evidence.notes))
         if result.failure is not None:
             stderr_console().print(*failure_lines(result.failure), sep="\n", soft_wrap=True)
 
-    def _print(self, *lines: Text) -> None:
-        """Whole lines: cut at the width of a terminal, left as they are elsewhere."""
+    def _print(self, *lines: Text, whole: bool = False) -> None:
+        """Lines: cut at the width of a terminal but for `whole` ones, left as they are elsewhere."""
         if self._held is not None:
             self._held += lines
             return
         for line in lines:
-            if self._console.is_terminal:
+            if self._console.is_terminal and not whole:
                 self._console.print(line, no_wrap=True, overflow="ellipsis")
             else:
                 self._console.print(line, soft_wrap=True)
@@ -193,6 +194,7 @@ class Screen(View):
         if event.status in ("completed", "failed"):
             self._steps.pop(event.id, None)
             self._print(tool_line(event))
+            self._print(*diff_lines(event), whole=True)
         else:
             self._steps[event.id] = event
             if not self._draw:

@@ -6,6 +6,7 @@ follower wants to see. A field that is missing or of the wrong type is empty, an
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
 from typing import Final, TypeAlias, cast
 
@@ -28,6 +29,14 @@ def number_in(table: JsonObject, name: str) -> int | None:
     """The integer of that name, of at most 64 bits; a boolean is none."""
     value = table.get(name)
     return value if type(value) is int and -_BIG <= value < _BIG else None
+
+
+def amount_in(table: JsonObject, name: str) -> float | None:
+    """The finite number of that name, from 0; a boolean is none."""
+    value = table.get(name)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= sys.float_info.max:
+        return None
+    return float(value)
 
 
 def object_in(table: JsonObject, name: str) -> JsonObject:
