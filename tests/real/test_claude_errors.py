@@ -176,7 +176,9 @@ async def test_each_error_settles_with_its_stop_reason_and_kind(
     assert (failure.http_status, failure.retry_at, failure.stage) == (row.status, None, "run")
     assert row.says in failure.message
     assert result.output == ""
-    assert len(found.notices("retry")) == (row.again if retries else 0)
+    again = row.again if retries else 0
+    # It may begin to count anew when it goes on in another form (a stream that broke, asked without one).
+    assert again <= len(found.notices("retry")) <= row.requests * again
     assert row.requests <= requests <= row.requests * (1 + retries)
     said = [result.to_json(), *(event.to_json() for event in found.events), caplog.text]
     assert not [text for text in said if KEY in text]
