@@ -43,3 +43,9 @@ def work(tmp_path: Path) -> Path:
     folder = tmp_path / "work"
     folder.mkdir()
     return folder
+
+
+@pytest.fixture
+def home(work: Path) -> Path:
+    """An engine's home that lasts; nobody has made it yet."""
+    return work.parent / "home"

@@ -13,7 +13,7 @@ import anyio.to_thread
 import pytest
 from claude_kit import bash, results
 from claude_kit import told as told
-from isolation_kit import Baits, Places, contents, environment, family, normal, proc, write
+from isolation_kit import Baits, Places, add_what_was_told, contents, environment, family, normal, proc, write
 
 from subagent_claude_code import ClaudeCode
 from subagent_testing import Gate, ScriptedMessages, messages
@@ -57,15 +57,10 @@ async def looked(
             gate.release()
             events = [event async for event in run.events()]
         result = await run.closed()
-    asked = [*api.requests, *api.others]
     found["files afterwards"] = contents(home)
-    found["commands"] = "".join(results(api)).encode()
-    found["events"] = repr(events).encode()
-    found["result"] = repr(result).encode()
-    found["log"] = caplog.text.encode()
-    found["requests"] = b"".join(request.raw for request in asked)
-    found["headers"] = repr([{**r.headers, "x-api-key": ""} for r in asked]).encode()
-    found["authorization"] = repr([r.headers.get("x-api-key") for r in asked]).encode()
+    add_what_was_told(
+        found, api, commands=results(api), events=events, result=result, log=caplog.text, credential=CREDENTIAL
+    )
     return found
 
 

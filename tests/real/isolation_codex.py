@@ -13,7 +13,7 @@ import anyio.to_thread
 import pytest
 from codex_kit import shell, shell_outputs
 from codex_kit import told as told
-from isolation_kit import Baits, Places, contents, environment, family, proc, write
+from isolation_kit import Baits, Places, add_what_was_told, contents, environment, family, proc, write
 
 from subagent_codex import Codex
 from subagent_testing import Gate, ScriptedResponses, responses
@@ -54,15 +54,10 @@ async def looked(
             gate.release()
             events = [event async for event in run.events()]
         result = await run.closed()
-    asked = [*api.requests, *api.others]
     found["files afterwards"] = contents(home)
-    found["commands"] = "".join(shell_outputs(api)).encode()
-    found["events"] = repr(events).encode()
-    found["result"] = repr(result).encode()
-    found["log"] = caplog.text.encode()
-    found["requests"] = b"".join(request.raw for request in asked)
-    found["headers"] = repr([{**r.headers, "authorization": ""} for r in asked]).encode()
-    found["authorization"] = repr([r.headers.get("authorization") for r in asked]).encode()
+    add_what_was_told(
+        found, api, commands=shell_outputs(api), events=events, result=result, log=caplog.text, credential=CREDENTIAL
+    )
     return found
 
 

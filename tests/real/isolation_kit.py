@@ -16,6 +16,7 @@ from typing import Any, Final
 import pytest
 
 from subagent_testing import ScriptedMessages, ScriptedResponses
+from subagents import Event, Result
 
 MARK: Final = "zebra7c"
 """In every secret that no child may see."""
@@ -205,3 +206,34 @@ def _sorted(text: str | bytes) -> str:
         return {k: _sorted(v) if isinstance(v, str) and v.startswith("{") else v for k, v in sorted(pairs)}
 
     return json.dumps(json.loads(text or "null", object_pairs_hook=member), indent=1)
+
+
+def add_what_was_told(
+    found: Places,
+    api: ScriptedMessages | ScriptedResponses,
+    *,
+    commands: list[str],
+    events: list[Event],
+    result: Result,
+    log: str,
+    credential: str,
+) -> None:
+    """What commands printed, what callers were given, and what the model server was sent.
+
+    Args:
+        found: gets them.
+        api: the model server.
+        commands: what each said.
+        events: of the run.
+        result: of the run.
+        log: of this process.
+        credential: the header that holds the key, which is a place of its own.
+    """
+    asked = [*api.requests, *api.others]
+    found["commands"] = "".join(commands).encode()
+    found["events"] = repr(events).encode()
+    found["result"] = repr(result).encode()
+    found["log"] = log.encode()
+    found["requests"] = b"".join(request.raw for request in asked)
+    found["headers"] = repr([{**r.headers, credential: ""} for r in asked]).encode()
+    found["authorization"] = repr([r.headers.get(credential) for r in asked]).encode()

@@ -150,10 +150,17 @@ def failure_in(result: Result) -> Failure:
     return result.failure
 
 
+_FIRST: Final = {row.expected: name for name, row in reversed(ROWS.items())}
+"""The first row of each outcome: the others run with the long tests."""
+
+
 @pytest.mark.parametrize(
     ("name", "retries"),
     [
-        *((name, 0) for name in ROWS),
+        *(
+            (name, 0) if name in {*_FIRST.values(), *SOON} else pytest.param(name, 0, marks=pytest.mark.long)
+            for name in ROWS
+        ),
         *((name, 2) if name in SOON else pytest.param(name, 2, marks=pytest.mark.long) for name in REPEATED),
     ],
 )
@@ -169,7 +176,9 @@ async def test_each_error_settles_with_its_stop_reason_and_kind(
     assert (failure.http_status, failure.retry_at, failure.stage) == (row.status, None, "run")
     assert row.says in failure.message
     assert result.output == ""
-    assert len(found.notices("retry")) == (row.again if retries else 0)
+    again = row.again if retries else 0
+    # It may begin to count anew when it goes on in another form (a stream that broke, asked without one).
+    assert again <= len(found.notices("retry")) <= row.requests * again
     assert row.requests <= requests <= row.requests * (1 + retries)
     said = [result.to_json(), *(event.to_json() for event in found.events), caplog.text]
     assert not [text for text in said if KEY in text]

@@ -22,12 +22,6 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
-@pytest.fixture
-def home(work: Path) -> Path:
-    """A CLAUDE_CONFIG_DIR that lasts; nobody has made it yet."""
-    return work.parent / "home"
-
-
 def heard(body: dict[str, Any], role: str) -> str:
     return "\n".join(str(message["content"]) for message in body["messages"] if message["role"] == role)
 

@@ -24,12 +24,6 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
-@pytest.fixture
-def home(work: Path) -> Path:
-    """A CODEX_HOME that lasts; nobody has made it yet."""
-    return work.parent / "home"
-
-
 def heard(body: dict[str, Any], role: str) -> list[str]:
     """What the model is told in that role, each part of a message by itself."""
     found = [item for item in body["input"] if item.get("role") == role]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, TypeAlias, TypedDict
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, field_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
 
-from subagent_claude_code._names import Effort, check_model
+from subagent_claude_code._names import Effort, ModelName
 
 AgentName: TypeAlias = Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9_-]{0,63}$")]
 
@@ -32,16 +32,11 @@ class Agent(BaseModel):
     prompt: _Text = Field(description="its system prompt")
     tools: tuple[str, ...] | None = Field(default=None, description="the tools that it gets; by default the task's")
     disallowed_tools: tuple[str, ...] = Field(default=(), description="tools that it does not get")
-    model: str | None = Field(default=None, description="its model, an alias, or inherit; else Claude Code's choice")
+    model: ModelName | None = Field(
+        default=None, description="its model, an alias, or inherit; else Claude Code's choice"
+    )
     effort: Effort | None = Field(default=None, description="how hard it thinks")
     max_turns: int | None = Field(default=None, ge=1, description="the most turns that it takes")
-
-    @field_validator("model")
-    @classmethod
-    def _plain(cls, value: str | None) -> str | None:
-        if value is not None:
-            check_model(value)
-        return value
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -36,7 +36,7 @@ from subagent_process import (
     tool_env,
 )
 from subagents import Evidence, Failure, FailureKind, Link, NoticeEvent, Result, StartError, Task
-from subagents.backend.programs import exit_words
+from subagents.backend.programs import exit_words, has_ended
 from subagents.backend.toolchains import read_above
 from subagents.backend.values import one_line, text_in
 
@@ -114,9 +114,7 @@ class Drive:
         try:
             await self._open_tools()
         except FileNotFoundError:
-            with anyio.move_on_after(_LAST_WORDS) as patience, suppress(ProcessLost):
-                await self._process.wait()
-            if patience.cancelled_caught:
+            if not await has_ended(self._process, _LAST_WORDS):
                 raise
             self._tools_open.set()  # the home goes with the engine, and whoever waits for this says how it ended
 

@@ -10,7 +10,9 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Collection, Iterable
-from typing import Final, Literal, TypeAlias
+from typing import Annotated, Final, Literal, TypeAlias
+
+from pydantic import AfterValidator
 
 Effort: TypeAlias = Literal["low", "medium", "high", "xhigh", "max"]
 
@@ -106,8 +108,8 @@ def check_names(tools: Iterable[str], *, servers: Collection[str] | None, newer:
             raise ValueError(f"{tool[:80]!r} is no {what}{hint}")
 
 
-def check_model(value: str) -> None:
-    """Refuse what is no plain name of a model.
+def check_model(value: str) -> str:
+    """The value, which is a plain name of a model.
 
     Raises:
         ValueError: it is not.
@@ -117,3 +119,7 @@ def check_model(value: str) -> None:
             f"{value[:80]!r} is no plain name: letters, digits and . _ : / @ + - [ ] are allowed, at most 128"
             " characters, a letter or digit first"
         )
+    return value
+
+
+ModelName: TypeAlias = Annotated[str, AfterValidator(check_model)]

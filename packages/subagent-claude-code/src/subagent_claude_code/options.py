@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias, TypedDict
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
 
 from subagent_claude_code._agents import Agent, AgentFields, AgentName
-from subagent_claude_code._names import Effort, check_model, check_names, tool_of
+from subagent_claude_code._names import Effort, ModelName, check_names, tool_of
 from subagent_claude_code._servers import HttpFields, HttpServer, Server, ServerName, StdioFields, StdioServer
 from subagents.backend.fields import ApiKey, BaseUrl, Folder, Home, HomeKind, KeyVariable, Limit, Seconds
 
@@ -21,7 +21,9 @@ class ClaudeCodeOptions(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
-    model: str | None = Field(default=None, description="the model, or an alias (sonnet, opus); else Claude Code's own")
+    model: ModelName | None = Field(
+        default=None, description="the model, or an alias (sonnet, opus); else Claude Code's own"
+    )
     effort: Effort | None = Field(default=None, description="how hard to think, as Claude Code names it")
     permission_mode: PermissionMode = Field(
         default="default", description="when Claude Code asks before it acts; the answer is the run's permission"
@@ -74,13 +76,6 @@ class ClaudeCodeOptions(BaseModel):
     )
     eof_grace: Seconds = Field(default=1.0, description="from the end of its input to SIGTERM")
     term_grace: Seconds = Field(default=3.0, description="from SIGTERM, on which it ends its commands, to SIGKILL")
-
-    @field_validator("model")
-    @classmethod
-    def _plain(cls, value: str | None) -> str | None:
-        if value is not None:
-            check_model(value)
-        return value
 
     @field_validator("allowed_tools", "disallowed_tools")
     @classmethod

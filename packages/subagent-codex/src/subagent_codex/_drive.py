@@ -51,7 +51,7 @@ from subagent_process import (
     open_process,
 )
 from subagents import Evidence, Failure, Link, NoticeEvent, Result, StartError, Task
-from subagents.backend.programs import exit_words
+from subagents.backend.programs import exit_words, has_ended
 from subagents.backend.values import object_in, text_in
 
 if TYPE_CHECKING:
@@ -112,9 +112,7 @@ class Drive:
         try:
             sandbox = await opened(options, self._cwd, self._home.private)
         except FileNotFoundError:
-            with anyio.move_on_after(_LAST_WORDS) as patience, suppress(ProcessLost):
-                await self._process.wait()
-            if patience.cancelled_caught:
+            if not await has_ended(self._process, _LAST_WORDS):
                 raise
             self._params = {}  # the home went with the engine, and whatever is asked of that now says how it ended
             self._sandbox_open.set()

@@ -194,14 +194,14 @@ def _config(settings: Mapping[str, str]) -> dict[str, str]:
 async def _run(
     clock: Clock, git: str, arguments: tuple[str, ...], cwd: str, env: Mapping[str, str], limit: int
 ) -> bytes:
-    for wait in (*_AGAIN, None):
+    for wait in _AGAIN:
         try:
             return await _once(clock, git, arguments, cwd, env, limit)
         except GitError as error:
-            if wait is None or _HALF_MADE not in str(error):
+            if _HALF_MADE not in str(error):
                 raise
             await anyio.sleep(wait)
-    raise AssertionError  # pragma: no cover  # the last round returned or raised
+    return await _once(clock, git, arguments, cwd, env, limit)
 
 
 async def _once(

@@ -94,7 +94,7 @@ async def add_worktree(
         repository = await open_repository(where, clock)
         if repository is None:
             raise WorktreeFailed(f"{where} is in no git repository, and a worktree needs one")
-        status = await ask_status(repository, clock, "--no-renames")
+        status = await ask_status(repository, clock)
         if status.head is None:
             raise WorktreeFailed(f"{repository.top} has no commit yet, and a worktree begins at one")
         path = _place(parent or state_root() / "worktrees", f"{os.path.basename(repository.top) or 'root'}-{name}")
@@ -255,7 +255,7 @@ async def remove_worktree(path: str | os.PathLike[str], *, force: bool = False, 
         repository = await open_repository(where, clock)
         if repository is None or repository.top != where or not _is_linked(where):
             raise WorktreeFailed(f"{where} is no worktree")
-        status = await ask_status(repository, clock, "--no-renames")
+        status = await ask_status(repository, clock)
         if not force and (changed := len(status.entries) + len(status.nested)):
             raise WorktreeDirty(where, changed)
         own, common = await folders_of(repository, clock)

@@ -74,6 +74,7 @@ class Task(Wire):
         for name in ("budget", "deadline", "idle_limit"):
             _check_positive(name, getattr(self, name))
         _check_count("max_turns", self.max_turns)
+        # Callers without a type checker give anything.
         if self.changes is not None and not isinstance(self.changes, bool):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise TaskError(f"changes is True, False or None, not {self.changes!r}")
         if self.isolation not in (None, "worktree"):

@@ -10,7 +10,7 @@ import anyio.lowlevel
 
 from subagent_testing._promise import Subject, expect, expect_a, expect_equal, names
 from subagent_testing.leaks import children
-from subagents import Model, Probe, Task, Unsupported
+from subagents import Model, Probe, Task, TaskError, Unsupported
 
 SEAM_FIELDS: Final = frozenset({"prompt", "cwd", "deadline", "idle_limit", "label", "changes", "isolation"})
 """What every provider takes, because the seam does it."""
@@ -92,6 +92,8 @@ async def what_it_cannot_do_is_refused_by_name(subject: Subject) -> None:
             refused = str(exc)
             expect(field not in provider.capabilities, f"{field} is a capability and was refused: {refused}")
             expect(field in refused, f"the refusal does not name {field}: {refused}")
+        except TaskError as exc:  # the field is known, and this value is none of its own words
+            expect(field in provider.capabilities, f"{field} is no capability, and its value was refused: {exc}")
         else:
             expect(field in provider.capabilities, f"{field} is no capability and was accepted")
 

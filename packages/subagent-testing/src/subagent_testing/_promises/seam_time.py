@@ -33,7 +33,7 @@ async def a_deadline_covers_start_up() -> None:
     """`deadline` counts from entering: a child that never accepts is a `StartError` of kind `timeout`."""
     provider = Scripted(scripted.never_ready())
     try:
-        async with provider.start("x", deadline=0.05):
+        async with provider.start("x", changes=False, deadline=0.05):
             expect(False, "entering returned")
     except StartError as exc:
         expect_equal((exc.failure.kind, exc.failure.stage), ("timeout", "start"), "kind and stage")
@@ -42,7 +42,7 @@ async def a_deadline_covers_start_up() -> None:
 
 async def silence_is_a_timeout() -> None:
     """`idle_limit` ends a run that tells nothing for so long; a run that keeps telling goes on."""
-    _is_timeout(await subagents.run(Scripted(scripted.lasts()), "x", idle_limit=0.05), "no event")
+    _is_timeout(await subagents.run(Scripted(scripted.lasts()), "x", changes=False, idle_limit=0.05), "no event")
 
     async def talks(task: Task, link: Link) -> None:
         link.ready()
@@ -51,7 +51,7 @@ async def silence_is_a_timeout() -> None:
             link.emit(TextEvent(str(i), str(i)))
         link.finish(Result.completed("done"))
 
-    result = await subagents.run(Scripted(talks), "x", idle_limit=1.0)
+    result = await subagents.run(Scripted(talks), "x", changes=False, idle_limit=1.0)
     expect(result.ok, f"a run of 1.5 s that told something every 0.25 s ended as {result.failure}")
 
 
@@ -62,7 +62,7 @@ async def time_stands_still_while_a_person_is_asked() -> None:
         await anyio.sleep(0.4)
         return Choice("allow_once")
 
-    result = await subagents.run(Scripted(scripted.asks()), "x", permission=slow, idle_limit=0.1)
+    result = await subagents.run(Scripted(scripted.asks()), "x", changes=False, permission=slow, idle_limit=0.1)
     expect(result.ok, f"while a person was asked, it ended as {result.failure}")
 
 
@@ -70,7 +70,7 @@ async def context_variables_reach_drive() -> None:
     """Context variables of the task that enters the run reach `drive`; what `drive` sets stays in it."""
     token = _SPAN.set("span-1")
     try:
-        run = Scripted(scripted.tells_context(_SPAN)).start("x")
+        run = Scripted(scripted.tells_context(_SPAN)).start("x", changes=False)
         _SPAN.set("span-2")  # of the entering, not of the making
         async with run:
             expect_equal((await run.result()).output, "span-2", "what drive saw")
@@ -84,7 +84,7 @@ async def an_answer_that_takes_too_long_is_a_rejection() -> None:
     async def never(request: PermissionRequest) -> Choice:
         return await anyio.sleep_forever() or Choice("allow_once")
 
-    result = await subagents.run(Scripted(scripted.asks(), ask_timeout=0.05), "x", permission=never)
+    result = await subagents.run(Scripted(scripted.asks(), ask_timeout=0.05), "x", changes=False, permission=never)
     expect_equal(result.output, "reject_once", "what the child was told")
 
 
@@ -107,5 +107,5 @@ async def an_answer_never_grants_more_than_was_offered() -> None:
     )
     for answer, options, told in table:
         provider = Scripted(scripted.asks(PermissionRequest("delete it", options=options)))
-        result = await subagents.run(provider, "x", permission=lambda _, answer=answer: answer)  # pyright: ignore[reportArgumentType, reportUnknownLambdaType]
+        result = await subagents.run(provider, "x", changes=False, permission=lambda _, answer=answer: answer)  # pyright: ignore[reportArgumentType, reportUnknownLambdaType]
         expect_equal(result.output, told, f"what the child was told for {answer!r} of {[o.kind for o in options]}")

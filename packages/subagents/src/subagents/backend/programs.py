@@ -6,10 +6,13 @@ import os
 import re
 import signal
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from subagent_process import ProcessError, child_env, run_command
+import anyio
+
+from subagent_process import OwnedProcess, ProcessError, ProcessLost, child_env, run_command
 
 _VERSION_LIMIT: Final = 5.0  # s; some milliseconds are usual
 
@@ -46,6 +49,13 @@ async def version_of(path: Path, name: str, pattern: re.Pattern[bytes]) -> str:
     if done.exit != 0 or (found := pattern.match(done.stdout)) is None:
         raise ProcessError(f"{path} is no {name}: --version ended with exit code {done.exit} and named no version.")
     return found[1].decode("ascii")
+
+
+async def has_ended(process: OwnedProcess, within: float) -> bool:
+    """Whether it ends within so many seconds, or its supervisors have."""
+    with anyio.move_on_after(within) as patience, suppress(ProcessLost):
+        await process.wait()
+    return not patience.cancelled_caught
 
 
 def exit_words(exit_code: int | None) -> str:
