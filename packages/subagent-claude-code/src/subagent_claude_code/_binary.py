@@ -25,7 +25,7 @@ FLOOR: Final = "2.1.248"
 """The oldest version that takes a prompt as text alone (`client_composed`; the SDK's words): with an older one an
 `@/path` in a prompt would be read."""
 SIGN_IN: Final = (
-    "Claude Code is not signed in: use your own sign-in with home='inherit' (after `claude auth login`), or give an API"
+    "Claude Code is not signed in: use your own sign-in with home=inherit (after `claude auth login`), or give an API"
     " key with api_key or api_key_env, or a model server of your own with base_url"
 )
 

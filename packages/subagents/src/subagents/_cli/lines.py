@@ -37,7 +37,7 @@ _NEXT: Final[Mapping[FailureKind, str]] = {
     "launch": "Check what the message names, then run again; `subagents providers` shows what is installed.",
     "protocol": "The engine and this version may not fit: update both, then run again.",
     "exit": "Run again; --debug shows what the library saw.",
-    "network": "Check the connection (and proxy or index settings), then run again.",
+    "network": "See that the address can be reached from here (proxy and index settings included), then run again.",
     "overload": "The service is busy: run again later.",
     "budget": "Raise --budget, or give a smaller task.",
     "model": "`subagents models` lists the models; choose another with --model.",
