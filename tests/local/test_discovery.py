@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -13,7 +14,7 @@ from server_kit import KINDS, MODEL, Kind, llama_pages, lm_studio_pages, ollama_
 
 from subagent_local import Local, ServerUnusable
 from subagent_local._discovery import PORTS
-from subagents import Model
+from subagents import Model, NoticeEvent
 
 pytestmark = pytest.mark.anyio
 
@@ -68,6 +69,65 @@ async def test_a_model_is_asked_for_by_its_name_or_is_the_only_one_that_is_loade
     assert result.model == ("qwen3:8b" if wanted == "qwen3:8b" else "gemma3:latest")
     by_task, _ = await run(Local(url=site.url, model="gemma3"), model="phi4:14b")
     assert by_task.model == "phi4:14b"
+
+
+EMBEDDING: dict[str, dict[str, object]] = {
+    "by its family": {"name": "minilm:latest", "details": {"family": "nomic-bert"}},
+    "by its skills": {"name": "gemma:300m", "capabilities": ["embedding"]},
+    "by its name": {"name": "qwen3-embedding:0.6b", "details": {"family": "qwen3"}},
+}
+
+
+@pytest.mark.parametrize("how", EMBEDDING)
+async def test_a_model_for_embeddings_that_is_loaded_is_not_taken(site: Site, how: str) -> None:
+    entry = EMBEDDING[how]
+    site.scripts.update(named("qwen3:8b"))
+    site.scripts["/api/tags"] = page({"models": [entry, {"name": "qwen3:8b", "size": 5}]})
+    site.scripts["/api/ps"] = page({"models": [{**entry, "context_length": 512}]})
+    result, _ = await run(Local(url=site.url))
+    assert result.model == "qwen3:8b"
+    site.scripts["/api/tags"] = page({"models": [entry]})
+    assert (await start_error(Local(url=site.url))).failure.kind == "model"
+
+
+async def test_a_model_that_runs_elsewhere_is_taken_by_name_alone_and_told(site: Site) -> None:
+    cloud = {"name": "big:cloud", "remote_model": "big", "remote_host": "https://ollama.com:443"}
+    site.scripts.update(named())
+    site.scripts["/api/tags"] = page({"models": [cloud]})
+    error = await start_error(Local(url=site.url))
+    assert "no model that is taken unasked: name one with model: big:cloud" in error.failure.message
+    result, events = await run(Local(url=site.url, model="big:cloud"))
+    assert result.ok
+    assert isinstance(events[0], NoticeEvent)
+    assert events[0].text.endswith(", which has it run by https://ollama.com:443")
+    assert "run by https://ollama.com:443" in (await Local(url=site.url, model="big:cloud").probe()).detail
+
+
+async def test_two_of_one_name_are_one(site: Site) -> None:
+    kind = KINDS["openai"]
+    kind.serve(site)
+    site.scripts["/v1/models"] = page({"data": [{"id": "a", "context_length": 9000}, {"id": "a"}]})
+    assert (await run(Local(url=site.url)))[0].model == "a"
+    assert [model.context for model in await Local(url=site.url, model="a").models()] == [9000]
+
+
+@pytest.mark.parametrize("odd", [["a"], {"a": 1}, None, 7, ""])
+async def test_a_name_that_is_none_is_not_there(site: Site, kind: Kind, odd: object) -> None:
+    """On every page, in every place of a name."""
+    kind.serve(site)
+    for path, reply in list(site.scripts.items()):
+        if isinstance(reply, Reply) and path != kind.chat:
+            body = json.loads(reply.body)
+            site.scripts[path] = page(_with(body, odd))
+    await Local(url=site.url, dialect=kind.dialect).models()  # pyright: ignore[reportArgumentType]
+    assert not (await Local(url=site.url, dialect=kind.dialect).probe()).detail.startswith("TypeError")  # pyright: ignore[reportArgumentType]
+
+
+def _with(value: object, name: object) -> object:
+    if isinstance(value, dict):
+        names = ("name", "id", "key", "type", "family")
+        return {key: name if key in names else _with(one, name) for key, one in value.items()}  # pyright: ignore
+    return [_with(one, name) for one in value] if isinstance(value, list) else value  # pyright: ignore
 
 
 @pytest.mark.parametrize("wanted", ["tiny", "tiny.gguf", "/models/tiny.gguf"])
@@ -128,7 +188,7 @@ async def test_a_model_that_is_not_clear_is_a_start_error_that_lists_them(site: 
 async def test_a_server_without_a_list_is_used_when_dialect_and_model_are_named(site: Site) -> None:
     site.scripts[KINDS["openai"].chat] = KINDS["openai"].answer("a")
     unknown = await start_error(Local(url=site.url, model="m"))
-    assert "none of /v1/models, /api/version, /api/v1/models, /api/v0/models is as expected" in unknown.failure.message
+    assert "none of /v1/models (HTTP 404), /api/version (HTTP 404), /api/v1/models" in unknown.failure.message
     assert "set dialect=openai and name a model" in unknown.failure.message
     result, _ = await run(Local(url=site.url, dialect="openai", model="m"))
     assert (result.ok, result.model) == (True, "m")

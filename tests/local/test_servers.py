@@ -9,8 +9,9 @@ import anyio
 import anyio.to_thread
 import pytest
 from local_kit import Reply, Site, run, start_error
-from server_kit import KINDS, MODEL, SCHEMA, Kind, without_end
+from server_kit import KINDS, MODEL, SCHEMA, Kind, page, without_end
 
+import subagents
 from subagent_local import Local
 from subagent_local._dialects import DIALECTS
 from subagents import NoticeEvent, StartedEvent, TextEvent, ThoughtEvent, UsageEvent
@@ -82,7 +83,7 @@ async def test_the_window_of_ollama(site: Site, case: str) -> None:
 
 
 async def test_a_schema_constrains_the_answer_and_is_checked_whatever_the_server_says(site: Site, kind: Kind) -> None:
-    kind.serve(site, kind.answer('{"n": 4}'), kind.answer('{"n": "four"}'))
+    kind.serve(site, kind.answer('{"n": 4}', read=60), kind.answer('{"n": "four"}', read=60))
     good, _ = await run(Local(url=site.url), output_schema=SCHEMA)
     assert (good.stop_reason, good.structured) == ("completed", {"n": 4})
     body = kind.asked(site)[0]
@@ -143,6 +144,61 @@ async def test_text_that_is_few_tokens_is_not_taken_for_cut(site: Site) -> None:
     assert result.ok
 
 
+async def test_a_server_that_says_0_does_not_count(site: Site, kind: Kind) -> None:
+    kind.serve(
+        site, Reply(kind.answer("fine").body.replace(b": 20,", b": 0,"), headers=kind.answer().headers, length=False)
+    )
+    result, _ = await run(Local(url=site.url), "word, " * 40)
+    assert (result.ok, result.usage.input_tokens) == (True, 0)
+
+
+DENSE = {
+    "Chinese": "我们需要在下一个版本之前修复这个问题" * 400,
+    "digits": "3141592653589793238462643383279502884197" * 230,
+    "hex": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b" * 300,
+}
+
+
+@pytest.mark.parametrize("text", DENSE)
+async def test_text_of_many_tokens_is_not_taken_for_a_quarter_of_them(site: Site, text: str) -> None:
+    kind = KINDS["lm-studio"]
+    kind.serve(site, kind.answer("all well", read=1400), context=8192)
+    result, _ = await run(Local(url=site.url), DENSE[text][:7000])
+    assert result.failure is not None
+    assert "it has cut it" in result.failure.message
+
+
+async def test_a_prompt_is_counted_as_it_will_be_asked(site: Site, kind: Kind) -> None:
+    """With thinking on, the template of some models puts much in front."""
+    if not kind.counts:
+        pytest.skip("it does not count")
+    kind.serve(site)
+    await run(Local(url=site.url))
+    counted = [json.loads(seen.body) for path in ("/apply-template", "/tokenize") for seen in site.asked(path)]
+    (asked,) = [body for body in counted if "messages" in body]
+    assert kind.off.items() <= asked.items()
+
+
+@pytest.mark.parametrize("status", [400, 422])
+async def test_a_server_that_refuses_the_switch_for_thinking_is_asked_without_it(
+    site: Site, kind: Kind, status: int
+) -> None:
+    refused = page({"error": {"message": "chat_template is not supported for Mistral tokenizers."}}, status)
+    kind.serve(site, refused, kind.answer("fine"))
+    result = await subagents.run(Local(url=site.url), "x")
+    assert (result.ok, len(kind.asked(site))) == ((True, 2) if kind.off else (False, 1))
+    if kind.off:
+        first, second = kind.asked(site)
+        assert first == {**second, **kind.off}
+        assert not kind.off.keys() & second.keys()
+
+
+async def test_a_prompt_that_is_too_long_is_not_sent_twice(site: Site, kind: Kind) -> None:
+    kind.serve(site, page({"error": {"message": "This model's maximum context length is 40 tokens."}}, 400))
+    assert (await start_error(Local(url=site.url))).failure.kind == "model"
+    assert len(kind.asked(site)) == 1
+
+
 async def test_a_window_of_which_nothing_is_known_is_taken_for_4096(site: Site) -> None:
     kind = KINDS["openai"]
     kind.serve(site)
@@ -158,7 +214,7 @@ async def test_vllm_without_a_page_that_counts_is_estimated(site: Site) -> None:
     del site.scripts["/tokenize"]
     assert (await run(Local(url=site.url)))[0].ok
     error = await start_error(Local(url=site.url), "word, " * 2200)
-    assert "has about 3,300 tokens" in error.failure.message
+    assert "has about 3,740 tokens" in error.failure.message
 
 
 async def test_a_model_of_lm_studio_that_is_not_loaded_gets_a_window_that_it_surely_has(site: Site) -> None:

@@ -10,6 +10,7 @@ import pytest
 from local_kit import Reply, Site, run, running_site, start_error
 from server_kit import KINDS, Kind, page
 
+import subagents
 from subagent_local import Local, LocalOptions
 from subagent_local._dialects import DIALECTS
 from subagent_local.options import DialectName
@@ -59,11 +60,28 @@ async def test_a_server_that_repeats_the_key_is_not_quoted(
     early = await start_error(local)
     for error in (late, early):
         assert error.failure.kind == "auth"
-        assert "Invalid key: [the key]" in error.failure.message
+        assert "Invalid key: [redacted]" in error.failure.message
         assert error.__suppress_context__ or error.__cause__ is None
     probe = await local.probe()
     assert "api_key_env" in probe.fix
     assert KEY not in caplog.text + repr(probe)
+
+
+@pytest.mark.parametrize("told", ["finish", "rubbish", "cut in two", "an object", "escaped"])
+async def test_wherever_a_server_repeats_the_key_it_is_not_told(site: Site, told: str) -> None:
+    """Whole or in part: what is quoted is cut, and a cut key has no shape."""
+    key = 'odd"key\\with-marks-0123' if told == "escaped" else KEY
+    replies = {
+        "finish": KINDS["openai"].answer("a", finish=key),
+        "rubbish": Reply(f"data: {'x' * 185}{key}\n\n".encode(), headers={"Content-Type": "text/event-stream"}),
+        "cut in two": Reply(f"{'x' * 485}{key}".encode(), 500),
+        "an object": page({"error": {"message": {"is": [key]}}}, 500),
+        "escaped": page({"error": {"message": {"is": [key]}}}, 500),
+    }
+    KINDS["openai"].serve(site, replies[told])
+    result = await subagents.run(Local(url=site.url, api_key=key), "x")
+    assert result.stop_reason == "error"
+    assert key[:7] not in repr(result)
 
 
 async def test_a_variable_that_holds_no_key_is_an_auth_failure(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -80,9 +98,20 @@ async def test_a_redirect_is_not_followed(site: Site) -> None:
         KINDS["vllm"].serve(other)
         KINDS["vllm"].serve(site, Reply(b"", 308, {"Location": f"{other.url}/v1/chat/completions"}))
         assert "a redirect" in (await start_error(Local(url=site.url, api_key=KEY))).failure.message
-        site.scripts["/v1/models"] = Reply(b"", 307, {"Location": f"{other.url}/v1/models"})
-        assert "no model server that is known" in (await start_error(Local(url=site.url))).failure.message
+        for status in (301, 307):
+            site.scripts = {"/v1/models": Reply(b"", status, {"Location": f"{other.url}/v1/models"})}
+            unknown = (await start_error(Local(url=site.url))).failure.message
+            assert f"none of /v1/models (HTTP {status}, a redirect), /api/version (HTTP 404)" in unknown
+            named = await start_error(Local(url=site.url, dialect="openai", model="m"))
+            assert f"HTTP {status}, a redirect, which is not followed" in named.failure.message
         assert not other.seen
+
+
+async def test_a_server_in_trouble_is_told_as_that(site: Site) -> None:
+    site.scripts = {"/v1/models": Reply(b"bad gateway", 502)}
+    assert "/v1/models (HTTP 502)" in (await start_error(Local(url=site.url))).failure.message
+    error = await start_error(Local(url=site.url, dialect="openai", model="m"))
+    assert (error.failure.http_status, "bad gateway" in error.failure.message) == (502, True)
 
 
 # -- proxies ---------------------------------------------------------------------------------------------------------
@@ -134,6 +163,10 @@ WRONG: dict[str, tuple[dict[str, object], str]] = {
     "no port": ({"url": f"http://localhost:{KEY}"}, "http://… or https://…"),
     "a password": ({"url": f"http://me:{KEY}@localhost"}, "give the key as api_key"),
     "a password with a slash": ({"url": f"http://me:1/{KEY}@localhost"}, "give the key as api_key"),
+    "an empty query": ({"url": "http://localhost/?"}, "no user, password, query or fragment"),
+    "an empty fragment": ({"url": "http://localhost#"}, "no user, password, query or fragment"),
+    "a blank in it": ({"url": "http://local host"}, "http://… or https://…"),
+    "a line in it": ({"url": "ht\ntp://localhost"}, "http://… or https://…"),
     "a query": ({"url": f"http://localhost/?key={KEY}"}, "give the key as api_key"),
     "a key without a server": ({"api_key": KEY}, "api_key is of a server"),
     "a dialect without a server": ({"dialect": "ollama"}, "dialect is of a server"),
@@ -155,6 +188,17 @@ def test_a_wrong_option_is_refused_without_quoting_what_may_be_secret(case: str)
         Local(**options)  # pyright: ignore[reportArgumentType]
     assert reason in str(caught.value)
     assert KEY not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "pasted",
+    [
+        *("HTTP://LocalHost:80", " http://localhost:80\n", "http://localhost:80/v1", "http://localhost:80/v1/models/"),
+        *("http://localhost:80/v1/chat/completions", "http://localhost:80/api/chat", "http://localhost:80//"),
+    ],
+)
+def test_an_address_is_kept_in_one_form(pasted: str) -> None:
+    assert LocalOptions(url=pasted).url == "http://localhost:80"
 
 
 def test_the_names_of_the_dialects_are_those_of_the_table() -> None:

@@ -113,8 +113,7 @@ class ClaudeCode(Provider):
         from subagent_claude_code._home import open_home
 
         options, key = self.options, read_key(self.options.api_key, self.options.api_key_env)
-        # A server may repeat them, and not every one has a shape that is known.
-        remember([*([key] if key is not None else ()), *secrets_of(options.mcp_servers)])
+        remember(secrets_of(options.mcp_servers))  # as `read_key` does with the key
         binary = await locate(options)
         if options.home == "isolated" and key is None and options.base_url is None:
             raise StartError(Failure("auth", "start", SIGN_IN))

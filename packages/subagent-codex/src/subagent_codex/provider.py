@@ -13,7 +13,6 @@ from typing import ClassVar, Final, Unpack
 from pydantic import BaseModel
 
 from subagent_codex.options import CodexFields, CodexOptions, check_model
-from subagent_process import remember
 from subagents import Failure, Link, Probe, Provider, StartError, Task, TaskError
 from subagents.backend.fields import read_key
 
@@ -68,8 +67,6 @@ class Codex(Provider):
         from subagent_codex._session import sign_in
 
         options, key = self.options, read_key(self.options.api_key, self.options.api_key_env)
-        if key is not None:
-            remember([key])  # a model server may repeat it, and not every key has a shape that is known
         binary = await locate(options)
         if options.home == "isolated" and key is None and options.base_url is None:
             raise StartError(Failure("auth", "start", sign_in(binary.path)))

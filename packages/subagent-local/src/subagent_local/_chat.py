@@ -19,7 +19,7 @@ import anyio
 import anyio.lowlevel
 import httpx
 
-from subagent_local._faults import ChatFailed, error_inside, fault, refusal
+from subagent_local._faults import ChatFailed, error_inside, fault, quoted, refusal
 from subagent_local._http import IDENTITY, raw_body
 from subagent_local._json import at, count, items, parsed, table
 from subagent_local._sse import EventTooLong, ServerEvent
@@ -189,7 +189,7 @@ class _Reader:
         if event.name == "error":  # of LM Studio, whose error may be any text
             raise error_inside({"error": event.data}) or fault("protocol", "the model server reported an error")
         if not chunk:
-            raise fault("protocol", f"the model server sent what is no piece of an answer: {event.data[:200]!r}")
+            raise fault("protocol", f"the model server sent what is no piece of an answer: {quoted(event.data, 200)!r}")
         self.accepted()
         news = self._progress(table(chunk.get("prompt_progress")))
         # Nobody asked for a second choice, but one that comes is not this answer.
@@ -198,7 +198,7 @@ class _Reader:
         news = self._text(table(choice.get("delta"))) or news
         finish = choice.get("finish_reason")
         if isinstance(finish, str) and finish and self.answer.finish is None:
-            self.answer.finish, news = finish, True
+            self.answer.finish, news = quoted(finish, 40), True
         if usage := table(chunk.get("usage")):
             self.answer.usage = _usage(usage)
         if not choice and not usage:

@@ -6,8 +6,9 @@ the number of characters, and what the server says afterwards that it has read i
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Final, TypeAlias
 
 import httpx
@@ -22,6 +23,10 @@ from subagent_local._window import measure
 
 UNKNOWN_WINDOW: Final = 4096
 """Tokens that a window is taken to have where neither the server nor the options say: what most of them load with."""
+
+
+TEMPLATE_OFF: Final[Mapping[str, object]] = MappingProxyType({"chat_template_kwargs": {"enable_thinking": False}})
+"""Keeps models from thinking that are told so by their template; the prompt is another one with it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +57,9 @@ def _estimated(prompt: Prompt, context: int) -> Window:
 
 
 async def count_llama(client: httpx.AsyncClient, model: Served, prompt: Prompt, wish: Wish, timeout: float) -> Window:
-    window = await measure(client, prompt.messages, files=prompt.expected, timeout=timeout, model=model.name)
+    window = await measure(
+        client, prompt.messages, files=prompt.expected, timeout=timeout, model=model.name, template=TEMPLATE_OFF
+    )
     return replace(window, context=wish.within(window.context))
 
 
@@ -63,7 +70,7 @@ async def count_vllm(client: httpx.AsyncClient, model: Served, prompt: Prompt, w
             numbers = [
                 count(at(await fetch(client, "/tokenize", {"model": model.name, **question}), "count"))
                 for question in (
-                    {"messages": prompt.messages, "add_generation_prompt": True},
+                    {"messages": prompt.messages, "add_generation_prompt": True, **TEMPLATE_OFF},
                     {"prompt": prompt.expected, "add_special_tokens": False},
                 )
             ]

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
 
-from subagent_local._counting import Count, count_by_eye, count_llama, count_ollama, count_vllm
+from subagent_local._counting import TEMPLATE_OFF, Count, count_by_eye, count_llama, count_ollama, count_vllm
 from subagent_local._json import at
 from subagent_local._room import Window
 from subagent_local._served import (
@@ -98,8 +98,6 @@ def _owned_by(owner: str) -> tuple[str, Callable[[object], bool]]:
     return "/v1/models", lambda page: at(page, "data", 0, "owned_by") == owner
 
 
-_TEMPLATE_OFF: Final[Body] = {"chat_template_kwargs": {"enable_thinking": False}}
-
 _LM_STUDIO = Dialect(
     name="lm-studio",
     title="LM Studio",
@@ -122,7 +120,7 @@ DIALECTS: Final[tuple[Dialect, ...]] = (
         models=llama_models,
         count=count_llama,
         request=_with_progress,
-        thinking_off=_TEMPLATE_OFF,
+        thinking_off=TEMPLATE_OFF,
         widen="start llama-server with a larger --ctx-size, or a smaller --parallel, which divides it",
     ),
     Dialect(
@@ -133,7 +131,7 @@ DIALECTS: Final[tuple[Dialect, ...]] = (
         pages=("/v1/models",),
         models=vllm_models,
         count=count_vllm,
-        thinking_off=_TEMPLATE_OFF,
+        thinking_off=TEMPLATE_OFF,
         widen="start vLLM with a larger --max-model-len",
     ),
     Dialect(

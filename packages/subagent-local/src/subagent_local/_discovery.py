@@ -76,7 +76,7 @@ class Search:
 
 
 def _suits(model: Served, wanted: str | None) -> bool:
-    return model.loaded is not False if wanted is None else model.is_called(wanted)
+    return model.unasked and model.loaded is not False if wanted is None else model.is_called(wanted)
 
 
 async def find_servers(options: LocalOptions) -> Search:

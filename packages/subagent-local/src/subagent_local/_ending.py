@@ -36,8 +36,7 @@ def result_of(answer: Answer, model: str, failure: Failure | None) -> Result:
     terminal = f"finish_reason={answer.finish}" if answer.finish else None
     stop = "error" if failure else _STOP.get(answer.finish or "", "error")
     if stop == "error" and failure is None:
-        word = repr((answer.finish or "")[:40])
-        reason = f"the model server stopped with {word}, which does not say that the answer is whole"
+        reason = f"the model server stopped with {answer.finish or ''!r}, which does not say that the answer is whole"
         failure = Failure("protocol", "run", reason)
     if stop == "completed" and not answer.text.strip():
         stop = "error"

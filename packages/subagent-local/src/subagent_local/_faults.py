@@ -10,6 +10,7 @@ import json
 import re
 
 from subagent_local._json import count, parsed, table
+from subagent_process import redact
 from subagents import Failure, FailureKind
 
 _BY_TYPE: dict[str, FailureKind] = {
@@ -36,6 +37,7 @@ _TOO_LONG = re.compile(
     r"|maximum (context|model) length|context length of only|context size has been exceeded",
     re.IGNORECASE,
 )
+_BOUND = 1 << 16  # characters that are searched for secrets
 _RETRYABLE: frozenset[FailureKind] = frozenset({"overload", "timeout", "network"})
 
 
@@ -50,12 +52,17 @@ class ChatFailed(Exception):
 
 def fault(kind: FailureKind, message: str, *, status: int | None = None) -> ChatFailed:
     """A failure while the model was asked."""
-    return ChatFailed(Failure(kind, "run", message, retryable=kind in _RETRYABLE, http_status=status))
+    return ChatFailed(Failure(kind, "run", redact(message), retryable=kind in _RETRYABLE, http_status=status))
+
+
+def quoted(text: str, most: int = 500) -> str:
+    """The beginning of what a server said, redacted before it is cut: half a secret has no shape."""
+    return redact(text[:_BOUND])[:most]
 
 
 def refusal(status: int, body: str, *, schema: bool = False) -> ChatFailed:
     """An answer that is not 200. `schema` says that the request held one, which is what a 400 then is about."""
-    if 300 <= status < 400:
+    if is_redirect(status):
         return fault(
             "protocol",
             f"the model server answered HTTP {status}, a redirect, which is not followed: give the address to which it "
@@ -63,12 +70,17 @@ def refusal(status: int, body: str, *, schema: bool = False) -> ChatFailed:
             status=status,
         )
     error = _error(table(parsed(body)))
-    text = _message(error) if error else body.strip()[:500]
+    text = _message(error) if error else quoted(body.strip())
     kind = _kind(error) or _BY_STATUS.get(status, "protocol")
     reason = text or "without a reason"
     if schema and kind == "policy":
         reason += "; it may be unable to hold an answer to the schema: simplify that"
     return fault(kind, f"the model server answered HTTP {status}: {reason}", status=status)
+
+
+def is_redirect(status: int) -> bool:
+    """Whether it sends us elsewhere."""
+    return 300 <= status < 400
 
 
 def error_inside(value: object) -> ChatFailed | None:
@@ -92,7 +104,7 @@ def _error(body: dict[str, object]) -> object:
 def _message(error: object) -> str:
     """Of ``{"message": …, "type": …, "code": …}``, of plain text, or of something else."""
     message = error if isinstance(error, str) else table(error).get("message")
-    return message if isinstance(message, str) else json.dumps(error)[:500]
+    return quoted(message, 4000) if isinstance(message, str) else quoted(json.dumps(error))
 
 
 def _kind(error: object) -> FailureKind | None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Final
 
 import httpx
 
+from subagent_local._chat import Answer, ask
 from subagent_local._counting import Wish
 from subagent_local._discovery import find_servers
 from subagent_local._ending import explained
@@ -17,16 +19,17 @@ from subagent_local._faults import ChatFailed
 from subagent_local._found import find
 from subagent_local._prompt import Prompt
 from subagent_local._room import Window
-from subagent_local._servers import hushed, open_client
+from subagent_local._servers import open_client
 from subagent_local._window import measure
 from subagent_local._wire import OPENAI, Wire
-from subagents import Failure, Link, NoticeEvent, StartError
+from subagents import Event, Failure, Link, NoticeEvent, StartError
 from subagents.backend.fields import read_key
 
 if TYPE_CHECKING:
     from subagent_local.options import LocalOptions
 
 Body = Mapping[str, object]
+_BAD_REQUEST: Final = frozenset({400, 422})
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +43,7 @@ class Host:
         wire: where it is asked and how it answers.
         measure: the prompt and the window.
         request: a body of the OpenAI API in the words of the server, for this window.
+        thinking_off: what a request holds besides, so that the model does not think first.
         explained: a failure, with what else is known of it.
         widen: how its window is made larger, as in ``start it with …``; empty for the engine of our own.
     """
@@ -48,6 +52,7 @@ class Host:
     model: str
     measure: Callable[[Prompt], Awaitable[Window]]
     request: Callable[[Body, Window], Body]
+    thinking_off: Body
     explained: Callable[[Failure], Awaitable[Failure]]
     repeat_penalty: float = 1.0
     wire: Wire = OPENAI
@@ -57,6 +62,33 @@ class Host:
         """Why prompt and answer do not fit, and what to do; None when they do."""
         reason = window.refusal(max_tokens)
         return f"{reason} ({self.widen})" if reason and self.widen else reason
+
+    async def ask(
+        self,
+        body: Body,
+        window: Window,
+        answer: Answer,
+        *,
+        stall: float,
+        accepted: Callable[[], None],
+        emit: Callable[[Event], None],
+    ) -> None:
+        """As `_chat.ask`. A server that refuses the request is asked once more without the switch for thinking.
+
+        Some do not know it, and some know no template (vLLM with a tokenizer of Mistral).
+
+        Raises:
+            ChatFailed: there is no whole answer.
+        """
+        request = self.request(body, window)
+        more = partial(ask, stall=stall, accepted=accepted, emit=emit, wire=self.wire)
+        try:
+            await more(self.client, {**request, **self.thinking_off}, answer)
+        except ChatFailed as error:
+            refused = error.failure.http_status in _BAD_REQUEST and error.failure.kind != "model"
+            if not (self.thinking_off and refused and not answer.size):
+                raise
+            await more(self.client, request, answer)
 
     def cut(self, window: Window, read: int | None) -> str | None:
         """Why an answer is none, because the server has read only a part of the question; None when it read all.
@@ -96,6 +128,7 @@ async def _embedded(options: LocalOptions, wanted: str | None, link: Link) -> As
                 engine.client, prompt.messages, files=prompt.expected, timeout=options.stall_timeout
             ),
             lambda body, window: body,
+            {},
             lambda failure: explained(failure, engine),
             model.repeat_penalty,
         )
@@ -110,18 +143,20 @@ async def _served(options: LocalOptions, wanted: str | None, link: Link) -> Asyn
     except ChatFailed as error:
         raise StartError(replace(error.failure, stage="start")) from None
     dialect, wish = seen.dialect, Wish(options.context, "context" in options.model_fields_set)
-    link.emit(NoticeEvent(f"{model.name} of {dialect.title} at {seen.url}", "server"))
-
-    async def explain(failure: Failure) -> Failure:
-        return hushed(failure, key)
+    link.emit(NoticeEvent(f"{model.name} of {dialect.title} at {seen.url}{model.told}", "server"))
 
     async with client:
         yield Host(
             client,
             model.name,
             lambda prompt: dialect.count(client, model, prompt, wish, options.stall_timeout),
-            lambda body, window: {**dialect.request(body, model, window), **dialect.thinking_off},
-            explain,
+            lambda body, window: dialect.request(body, model, window),
+            dialect.thinking_off,
+            _as_it_is,
             wire=dialect.wire,
             widen=dialect.widen,
         )
+
+
+async def _as_it_is(failure: Failure) -> Failure:
+    return failure

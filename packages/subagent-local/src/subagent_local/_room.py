@@ -6,8 +6,14 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-# Characters that a token stands for, more or less: code has 2 to 4, prose 4 to 5.
-_PER_TOKEN: Final = 4
+# Characters of each kind, and how many tokens a hundred of them are, more or less: tokenizers differ by a factor of 2
+# (digits: one token for each, or one for three).
+_WEIGHTS: Final = (
+    (re.compile(r"[^\W\d_]|\s", re.ASCII), 25),  # Latin letters and blanks: words
+    (re.compile(r"[!-@\[-`{-~]"), 45),  # digits, signs, and with them hex and base64
+    (re.compile(r"[^\x00-\u2e7f]"), 75),  # Chinese, Japanese, Korean, emoji
+)
+_OTHER: Final = 40
 # Long runs of one character are few tokens: indentation, rules of dashes.
 _RUN: Final = re.compile(r"(.)\1{3,}", re.DOTALL)
 
@@ -32,9 +38,9 @@ class Window:
         """Whether a server that says how many tokens it has read cannot have read the whole prompt.
 
         Counted by another tokenizer a text has no half as many tokens as this estimate; of a number that was counted a
-        tenth may be missing (a template that the count did without).
+        tenth may be missing (a template that the count did without). A server that says 0 does not count.
         """
-        return read is not None and read * 10 < self.prompt * (5 if self.about else 9)
+        return bool(read) and read * 10 < self.prompt * (5 if self.about else 9)
 
     @property
     def rewrite(self) -> int:
@@ -68,5 +74,8 @@ class Window:
 
 
 def estimate(text: str) -> int:
-    """About how many tokens a text has, by no tokenizer; seldom more than twice as many as it has."""
-    return -(-len(_RUN.sub(r"\1\1\1", text)) // _PER_TOKEN)
+    """About how many tokens a text has, by no tokenizer; seldom more than twice as many, or less than half."""
+    text = _RUN.sub(r"\1\1\1", text)
+    kinds = [(len(kind.findall(text)), weight) for kind, weight in _WEIGHTS]
+    other = len(text) - sum(number for number, _ in kinds)
+    return -(-(sum(number * weight for number, weight in kinds) + other * _OTHER) // 100)

@@ -21,6 +21,8 @@ class Served:
         context: tokens of its window as it is now; None where that is not known.
         most: tokens of the window that it was made for.
         also: other names by which people may ask for it.
+        elsewhere: the machine that runs it, where that is not the server's own.
+        unasked: it may be taken where nobody named one.
     """
 
     name: str
@@ -30,6 +32,13 @@ class Served:
     most: int | None = None
     size: int | None = None
     also: tuple[str, ...] = ()
+    elsewhere: str = ""
+    unasked: bool = True
+
+    @property
+    def told(self) -> str:
+        """Behind its name, where people have to know it: that what they ask leaves the server."""
+        return f", which has it run by {self.elsewhere}" if self.elsewhere else ""
 
     def is_called(self, name: str) -> bool:
         """Whether somebody who says this name means it."""
@@ -44,10 +53,17 @@ def _names(*values: object) -> tuple[str, ...]:
 
 def _entries(page: object, under: str) -> Iterable[dict[str, object]]:
     """What a list holds, without what answers no questions."""
-    for entry in map(table, items(at(page, under))):
-        kind = entry.get("type")
-        if not (isinstance(kind, str) and kind.startswith("embedding")):
-            yield entry
+    return (entry for entry in map(table, items(at(page, under))) if not _embeds(entry))
+
+
+def _embeds(entry: dict[str, object]) -> bool:
+    """Whether a model turns text into numbers and answers nothing, as LM Studio (`type`) and Ollama tell it."""
+    kind, family, skills = entry.get("type"), at(entry, "details", "family"), items(entry.get("capabilities"))
+    return (
+        (isinstance(kind, str) and kind.startswith("embedding"))
+        or (isinstance(family, str) and "bert" in family)
+        or ("embedding" in skills and "completion" not in skills)
+    )
 
 
 def openai_models(pages: Sequence[object]) -> Iterable[Served]:
@@ -77,8 +93,13 @@ def vllm_models(pages: Sequence[object]) -> Iterable[Served]:
 
 
 def ollama_models(pages: Sequence[object]) -> Iterable[Served]:
-    loaded = {entry.get("name"): count(entry.get("context_length")) for entry in _entries(pages[1], "models")}
+    loaded = {
+        name: count(entry.get("context_length"))
+        for entry in _entries(pages[1], "models")
+        for name in _names(entry.get("name"))
+    }
     for entry in _entries(pages[0], "models"):
+        elsewhere = "".join(_names(entry.get("remote_host")))
         for name in _names(entry.get("name")):
             yield Served(
                 name,
@@ -86,6 +107,8 @@ def ollama_models(pages: Sequence[object]) -> Iterable[Served]:
                 context=loaded.get(name),
                 size=count(entry.get("size")),
                 also=_names(name.removesuffix(":latest")),
+                elsewhere=elsewhere,
+                unasked=not elsewhere and "embed" not in name,
             )
 
 

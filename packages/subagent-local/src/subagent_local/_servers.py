@@ -2,31 +2,31 @@
 
 Only what was asked for is contacted: the address that was given, or, for `auto`, `_discovery`'s ports of this machine.
 Redirects are not followed, since the key would go along. Variables of the environment that name a proxy do not count
-for this machine. The key goes as a bearer token in a header; where a server repeats it in an error, it is taken out.
+for this machine. The key goes as a bearer token in a header; where a server repeats it in an error, it is taken out
+(`read_key` remembers it).
 """
 
 from __future__ import annotations
 
 import ipaddress
+import ssl
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 from urllib.parse import urlsplit
 
 import httpx
 
 from subagent_local._dialects import DIALECTS, Dialect
-from subagent_local._faults import ChatFailed, fault
+from subagent_local._faults import ChatFailed, fault, is_redirect
 from subagent_local._pages import bounded, fetch
 from subagent_local._served import Served
-from subagents import Failure
 
 LOOK: Final = 10.0
 """Seconds in which a server has to say what it is and which models it has."""
 
 NOBODY: Final = "nothing answers"
 _CONNECT: Final = 5.0
-_SECRET: Final = 8  # characters: a shorter key is none, and may be a piece of any word
 _TELLING: Final = frozenset({401, 403, 429, 503})
 """Statuses that say something of the server; any other one of a page says that it has no such page."""
 
@@ -49,7 +49,8 @@ class Seen:
             found = [model for model in self.models if model.name == wanted]
             found = found or [model for model in self.models if model.is_called(wanted)]
         else:
-            found = [model for model in self.models if model.loaded] or list(self.models)
+            suited = [model for model in self.models if model.unasked]
+            found = [model for model in suited if model.loaded] or suited
         if len(found) == 1:
             return found[0]
         if wanted is not None and not self.models:
@@ -58,6 +59,8 @@ class Seen:
         if not self.models:
             raise fault("model", f"{where} has no model that answers: load one, or name one with model")
         names = ", ".join(model.name for model in (found if len(found) > 1 else self.models))
+        if wanted is None and not found:
+            raise fault("model", f"{where} has no model that is taken unasked: name one with model: {names}")
         if wanted is None:
             raise fault("model", f"{where} has {len(found)} models: name one with model: {names}")
         many = "more than one model" if found else "no model"
@@ -82,12 +85,14 @@ def open_client(url: str, key: str | None) -> httpx.AsyncClient:
     """
     headers = {} if key is None else {"Authorization": f"Bearer {key}"}
     try:
+        verify = httpx.URL(url).scheme == "https"  # else the certificates are loaded for nothing: 20 ms
         return httpx.AsyncClient(
             base_url=url,
             headers=headers,
             timeout=httpx.Timeout(None, connect=_CONNECT),
-            trust_env=not on_loopback(url),
-            verify=url.startswith("https:"),  # else the certificates are loaded for nothing: 20 ms
+            verify=verify,
+            # With a transport of its own it asks no proxy; SSL_CERT_FILE counts all the same.
+            transport=httpx.AsyncHTTPTransport(verify=verify) if on_loopback(url) else None,
         )
     except (ImportError, ValueError, httpx.InvalidURL) as error:
         # The address is left out: it may hold a password.
@@ -107,19 +112,29 @@ async def look(url: str, key: str | None, dialect: str | None = None, *, within:
             with bounded(within or LOOK, "say which models it has"):
                 found = candidates[0] if len(candidates) == 1 else await _recognise(client, url, candidates)
                 pages = [await _page(client, path) for path in found.pages]
+                if refusals := [page for page in pages if isinstance(page, ChatFailed)]:
+                    _judge(refusals)
         except ChatFailed as error:
             if isinstance(error.__cause__, httpx.ConnectError | httpx.ConnectTimeout):
-                why = f"{NOBODY} at {url}: start the model server there, or give its address as url"
-                raise fault("network", why) from error
-            raise ChatFailed(hushed(error.failure, key)) from None
-    return Seen(url, found, tuple(found.models(pages)))
+                raise fault("network", _unreached(url, error.__cause__)) from error
+            raise
+    models = {model.name: model for model in reversed(list(found.models(pages)))}  # the first of a name counts
+    return Seen(url, found, tuple(reversed(models.values())))
 
 
-def hushed(failure: Failure, key: str | None) -> Failure:
-    """The failure without the key, which some servers repeat in what they say of it."""
-    if key is None or len(key) < _SECRET:
-        return failure
-    return replace(failure, message=failure.message.replace(key, "[the key]"))
+def _unreached(url: str, error: BaseException) -> str:
+    """Why there is no connection, and what to do."""
+    cause: BaseException | None = error
+    while cause is not None and not isinstance(cause, ssl.SSLError):
+        cause = cause.__cause__ or cause.__context__
+    if isinstance(cause, ssl.SSLCertVerificationError):
+        return (
+            f"the certificate of {url} is not accepted: {cause.verify_message}. Where it is by an authority of your "
+            "own, name the file with that one's certificate in SSL_CERT_FILE"
+        )
+    if cause is not None:
+        return f"there is no TLS with {url} ({cause.reason or cause}): where it speaks plain HTTP, write http://"
+    return f"{NOBODY} at {url}: start the model server there, or give its address as url"
 
 
 async def _recognise(client: httpx.AsyncClient, url: str, candidates: Iterable[Dialect]) -> Dialect:
@@ -130,7 +145,7 @@ async def _recognise(client: httpx.AsyncClient, url: str, candidates: Iterable[D
             seen[path] = await _page(client, path)
         if test(seen[path]):
             return dialect
-    pages = ", ".join(seen)
+    pages = ", ".join(f"{path} ({_answered(page)})" for path, page in seen.items())
     raise fault(
         "protocol",
         f"what answers at {url} is no model server that is known: none of {pages} is as expected. If it speaks the API "
@@ -139,13 +154,30 @@ async def _recognise(client: httpx.AsyncClient, url: str, candidates: Iterable[D
 
 
 async def _page(client: httpx.AsyncClient, path: str) -> object:
-    """A page, or None where the server has none that can be understood."""
+    """A page, or why the server has none that can be understood."""
     try:
         return await fetch(client, path)
     except ChatFailed as error:
         if error.failure.http_status in _TELLING:
             raise
-        return None
+        return error
+
+
+def _answered(page: object) -> str:
+    if not isinstance(page, ChatFailed):
+        return "something else"
+    status = page.failure.http_status
+    if status is None:
+        return "no JSON"
+    return f"HTTP {status}, a redirect" if is_redirect(status) else f"HTTP {status}"
+
+
+def _judge(refusals: Sequence[ChatFailed]) -> None:
+    """Raise where a page is not missing but something is wrong: a redirect, a server that is in trouble."""
+    for error in refusals:
+        status = error.failure.http_status or 0
+        if is_redirect(status) or status >= 500:
+            raise error
 
 
 def known(models: Sequence[Served]) -> str:

@@ -31,7 +31,7 @@ async def probe_server(options: LocalOptions) -> Probe:
     except (ChatFailed, StartError) as error:
         failure = error.failure
         return Probe(False, path=options.url, detail=failure.message, fix=_FIXES.get(failure.kind, _OTHERWISE))
-    return Probe(True, path=seen.url, detail=f"{model.name} will be used; found: {found.told()}")
+    return Probe(True, path=seen.url, detail=f"{model.name} will be used{model.told}; found: {found.told()}")
 
 
 async def list_models(options: LocalOptions) -> Sequence[Model]:

@@ -7,6 +7,8 @@ like a file. Paths and shapes of llama.cpp (observed with xllamacpp 2026.10.1154
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from urllib.parse import quote
 
 import httpx
@@ -18,9 +20,23 @@ from subagent_local._room import Window
 
 
 async def measure(
-    client: httpx.AsyncClient, messages: object, *, files: str = "", timeout: float, model: str = ""
+    client: httpx.AsyncClient,
+    messages: object,
+    *,
+    files: str = "",
+    timeout: float,
+    model: str = "",
+    template: Mapping[str, object] = MappingProxyType({}),
 ) -> Window:
-    """Count; `files` is an answer that writes the files as they are now, `model` whose window it is.
+    """Count; `files` is an answer that writes the files as they are now.
+
+    Args:
+        client: with the address of the server and the key.
+        messages: of the prompt.
+        files: an answer that writes the files as they are now.
+        timeout: seconds, for all of it.
+        model: whose window it is.
+        template: what the request will say to the template of the model, which makes the prompt longer or shorter.
 
     Raises:
         ChatFailed: the server does not answer these questions in time, or not in this shape.
@@ -28,7 +44,7 @@ async def measure(
     # A llama-server that serves one model ignores the name, one that has several (a router) goes by it.
     named = {"model": model} if model else {}
     with bounded(timeout, "count the prompt"):
-        prompt = at(await fetch(client, "/apply-template", {"messages": messages, **named}), "prompt")
+        prompt = at(await fetch(client, "/apply-template", {"messages": messages, **template, **named}), "prompt")
         # The special tokens of the template count once each, as they do when the prompt is read.
         question = {"content": prompt, "add_special": True, "parse_special": True, **named}
         tokens = at(await fetch(client, "/tokenize", question), "tokens")

@@ -2,36 +2,25 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Annotated, Final, Literal, TypeAlias, TypedDict
-from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, model_validator
 
 from subagent_local.models import DEFAULT_MODEL, MODELS
-from subagents.backend.fields import ApiKey, KeyVariable
+from subagents.backend.fields import ApiKey, KeyVariable, plain_url
 
 DialectName: TypeAlias = Literal["llama.cpp", "ollama", "lm-studio", "vllm", "openai"]
 
+_PAGE: Final = re.compile(r"(/v1(/chat/completions|/models)?|/api/(chat|tags|generate))/?\Z")
 _OURS: Final = ("threads", "ready_timeout")  # of the engine that we own
 _THEIRS: Final = ("dialect", "api_key", "api_key_env")  # of a server
 
 
 def _address(value: str) -> str:
-    """Of a server, without the `/v1` that people paste with it."""
-    if value == "auto":
-        return value
-    try:
-        parts = urlsplit(value)
-        whole = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:  # its text may quote a piece of a password
-        whole = False
-        parts = urlsplit("")
-    if not whole:
-        raise ValueError("url is auto, or http://… or https://… with a host")
-    if "@" in value or parts.query or parts.fragment:
-        raise ValueError("url holds no user, password, query or fragment: give the key as api_key")
-    return value.rstrip("/").removesuffix("/v1").rstrip("/")
+    """Of a server, without the page of it that people paste along."""
+    return value if value == "auto" else _PAGE.sub("", plain_url(value, option="unless it is auto, url")).rstrip("/")
 
 
 ServerUrl: TypeAlias = Annotated[str, AfterValidator(_address)]

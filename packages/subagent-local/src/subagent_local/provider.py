@@ -75,7 +75,7 @@ class Local(Provider):
     async def drive(self, task: Task, link: Link) -> None:
         """Ask the model once, and write the files that it was asked for. See the module for what counts when."""
         # Not at the top: httpx costs 60 ms to import, and whoever only lists providers needs none of it.
-        from subagent_local._chat import Answer, ask, chat_body
+        from subagent_local._chat import Answer, chat_body
         from subagent_local._faults import ChatFailed, fault
         from subagent_local._hosts import open_host
 
@@ -104,8 +104,7 @@ class Local(Provider):
                     temperature=options.temperature,
                     repeat_penalty=host.repeat_penalty,
                 )
-                request, stall = host.request(body, window), options.stall_timeout
-                await ask(host.client, request, answer, stall=stall, accepted=accept, emit=emit, wire=host.wire)
+                await host.ask(body, window, answer, stall=options.stall_timeout, accepted=accept, emit=emit)
                 if (reason := host.cut(window, answer.usage and answer.usage.input_tokens)) is not None:
                     raise fault("model", reason)
             except ChatFailed as error:

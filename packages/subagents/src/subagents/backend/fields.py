@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
 
-from subagent_process import child_env
+from subagent_process import child_env, remember
 from subagents import Failure, StartError
 
 HomeKind: TypeAlias = Literal["isolated", "inherit"]
@@ -20,6 +20,7 @@ HomeKind: TypeAlias = Literal["isolated", "inherit"]
 _HOMES: Final = ("isolated", "inherit")
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _KEY: Final = re.compile(r"[\x21-\x7e]+")
+_PRINTABLE: Final = re.compile(r"[^\x00-\x20\x7f]+")
 
 
 def _absolute(value: object) -> object:
@@ -64,13 +65,23 @@ def _variable(value: str) -> str:
     return value
 
 
-def _url(value: str) -> str:
-    parts = urlsplit(value)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ValueError("base_url is http://… or https://… with a host")
-    if parts.username or parts.password or parts.query or parts.fragment:
-        raise ValueError("base_url holds no user, password, query or fragment: give the key as api_key")
-    return value.rstrip("/")
+def plain_url(value: str, *, option: str = "base_url") -> str:
+    """The address as it is compared later: no blanks around it, scheme and host in lower case, no slash at its end.
+
+    Raises:
+        ValueError: it is none, or may hold what is secret; the text does not quote it.
+    """
+    value = value.strip()
+    try:
+        parts = urlsplit(value)
+        whole = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # its text may quote a piece of a password
+        whole, parts = False, urlsplit("")
+    if not whole or not _PRINTABLE.fullmatch(value):
+        raise ValueError(f"{option} is http://… or https://… with a host")
+    if any(mark in value for mark in "@?#"):
+        raise ValueError(f"{option} holds no user, password, query or fragment: give the key as api_key")
+    return parts._replace(netloc=parts.netloc.lower()).geturl().rstrip("/")
 
 
 Folder: TypeAlias = Annotated[Path, BeforeValidator(_absolute)]
@@ -83,7 +94,7 @@ ApiKey: TypeAlias = Annotated[SecretStr, AfterValidator(_key)]
 KeyVariable: TypeAlias = Annotated[str, AfterValidator(_variable)]
 """The name of a variable that holds a key."""
 
-BaseUrl: TypeAlias = Annotated[str, AfterValidator(_url)]
+BaseUrl: TypeAlias = Annotated[str, AfterValidator(plain_url)]
 """http or https, without anything secret, without a slash at its end."""
 
 Seconds: TypeAlias = Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)]
@@ -94,11 +105,18 @@ Limit: TypeAlias = Annotated[float, Field(gt=0, le=1e9, allow_inf_nan=False)]
 def read_key(key: SecretStr | None, variable: str | None) -> str | None:
     """The key that `api_key` or `api_key_env` gives; None where neither is set.
 
+    From now on it is redacted: a server may repeat it, and not every key has a shape that is known.
+
     Raises:
         StartError: of kind `auth`: the variable is not set, or holds no key.
     """
-    if key is not None:
-        return key.get_secret_value()
+    found = _key_of(variable) if key is None else key.get_secret_value()
+    if found is not None:
+        remember([found])
+    return found
+
+
+def _key_of(variable: str | None) -> str | None:
     if variable is None:
         return None
     found = child_env(passing=(variable,)).get(variable)
