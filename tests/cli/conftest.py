@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
@@ -16,6 +17,18 @@ sys.path.insert(0, str(Path(__file__).parent))
 from cli_kit import ENGINES, Done
 
 from subagents._cli import main
+from subagents._cli.signals import INTERRUPTS
+
+
+class _Left(BaseException):
+    """A command has ended its process, which here is that of all tests."""
+
+    def __init__(self, code: int) -> None:
+        self.code = code
+
+
+def _leave(code: int) -> NoReturn:
+    raise _Left(code)
 
 
 @pytest.fixture
@@ -25,13 +38,17 @@ def call(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> 
     for name in ("NO_COLOR", "FORCE_COLOR", "SUBAGENT_DEPTH"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("SUBAGENTS_CONFIG", os.devnull)  # not the file of whoever runs the tests
+    monkeypatch.setattr(INTERRUPTS, "leave", _leave)
     root = logging.getLogger()
     handlers, level = root.handlers[:], root.level
 
     def run(*args: str) -> Done:
         monkeypatch.setattr(sys, "argv", ["subagents", *args])
         capfd.readouterr()
-        code = main()
+        try:
+            code = main()
+        except _Left as left:
+            code = left.code
         seen = capfd.readouterr()
         return Done(code, seen.out, seen.err)
 

@@ -59,6 +59,33 @@ class Rubbish(Patient):
     async def _probe(self): return "fine"
     async def models(self): return None
 
+class Sloppy(Patient):
+    async def _probe(self): return Probe(False, detail=ValueError("x"))
+    async def models(self): return [Model("m", context=float("nan"))]
+
+class Endless(Patient):
+    async def models(self): return [Model(object())]
+
+class Talking(Patient):
+    async def _probe(self):
+        return Probe(True, "7" * 9000, "http://h/?api_key=abcdefghijkl", detail="sk-ant-api03-" + "A" * 80)
+
+class Wordy(Patient):
+    async def _probe(self):
+        fix = "pip install 'a-distribution-with-a-long-name[and-an-extra]'"
+        return Probe(False, detail="it is not installed: " + fix, fix=fix)
+
+class Strict(Patient):
+    def __init__(self, name):
+        from pydantic import BaseModel
+        class Options(BaseModel):
+            a: int = 1
+        super().__init__(name)
+    async def _probe(self): return Probe(True)
+    async def drive(self, task, link):
+        link.ready()
+        link.finish(subagents.Result.completed("done"))
+
 class NotMade(Patient):
     def __init__(self, name): sys.exit("no constructor today")
 
@@ -104,6 +131,11 @@ def acme(tmp_path: Path) -> Callable[..., Path]:
         (info / "entry_points.txt").write_text("[patients]\n" + "\n".join(lines))
         (tmp_path / "acme_patients.py").write_text(MODULE)
         (tmp_path / "acme_pressed.py").write_text("raise KeyboardInterrupt('by nobody')\n")
+        (tmp_path / "acme_late.py").write_text(
+            "import atexit, concurrent.futures as c, time\nfrom acme_patients import Patient, Probe\n"
+            "atexit.register(time.sleep, 3600)\nc.ThreadPoolExecutor().submit(time.sleep, 3600)\n"
+            "class Late(Patient):\n    async def _probe(self): return Probe(True)\n"
+        )
         (tmp_path / "acme_stuck.py").write_text("import time\ntime.sleep(3600)\n")
         return tmp_path
 
@@ -150,8 +182,9 @@ def test_what_is_ready_and_what_is_missing_is_said_with_what_to_do_next(here: He
     lines = [" ".join(line.split()) for line in done.out.splitlines()]
     assert done.code == 0
     assert "ready ready 7.1 2, 1 here all is well" in lines
-    at = lines.index("missing not ready no list the engine is not here")
-    assert lines[at + 1] == r"to do: install \x1b[31mit"
+    assert "missing not ready no list the engine is not here" in lines
+    at = lines.index("to do")
+    assert lines[at + 1] == r"- missing: install \x1b[31mit"
     at = lines.index("raising not ready ValueError: Authorization: Bearer [redacted]")
     assert lines[at + 1] == "its models could not be listed: SystemExit: 4"
     assert lines[-1] == "1 of 3 can be used: ready"
@@ -198,8 +231,8 @@ def test_no_provider_can_hide_another_whatever_it_does(doctor: Doctor) -> None:
     }
     assert [model["name"] for model in found["ready"]["models"]] == ["big", "small"]
     assert found["exiting"]["probe"]["detail"] == "SystemExit: 3"
-    assert found["exiting"]["models_problem"] == "TypeError: its list of models holds what is no Model"
-    assert found["rubbish"]["problem"] == "its probe returned a str, which is no Probe"
+    assert found["exiting"]["models_problem"] == "TypeError: a Model was expected, and not a value of type int"
+    assert found["rubbish"]["probe"]["detail"] == "TypeError: a Probe was expected, and not a value of type str"
     assert "object is not iterable" in found["rubbish"]["models_problem"]
     assert "cannot be made: SystemExit: no constructor today" in found["notmade"]["problem"]
     assert found["hanging"]["probe"]["detail"] == found["hanging"]["models_problem"] == late
@@ -208,14 +241,71 @@ def test_no_provider_can_hide_another_whatever_it_does(doctor: Doctor) -> None:
     assert (found["slow"]["state"], found["slow"]["models_problem"]) == ("ready", late)
     assert found["stuck"]["problem"] == "it could not be loaded within 2 s"
     assert "No module named 'acme_gone'" in found["gone"]["problem"]
-    assert found["pressed"]["problem"] == "KeyboardInterrupt: by nobody"
+    assert found["pressed"]["problem"] == "it cannot be loaded: it raises KeyboardInterrupt"
+
+
+def test_a_field_of_a_wrong_type_costs_its_provider_alone(here: Here) -> None:
+    subagents = here("ready=Ready", "sloppy=Sloppy", "endless=Endless")
+    done = subagents("doctor", "--json")
+    found = providers(done)
+    assert found["ready"]["state"] == "ready"
+    assert found["sloppy"]["probe"]["detail"] == "TypeError: Probe.detail: input should be a valid string"
+    assert found["sloppy"]["models_problem"].startswith("TypeError: Model.context: input should be a ")
+    assert "NaN" not in done.out
+    assert [row["provider"] for row in json.loads(subagents("models", "--json").out)] == ["ready", "ready"]
+
+
+def test_what_a_probe_says_is_redacted_and_bounded(here: Here) -> None:
+    done = here("talking=Talking")("doctor", "--json")
+    assert "sk-ant-api03" not in done.out
+    probe = providers(done)["talking"]["probe"]
+    assert (len(probe["version"]), probe["path"]) == (4096, "http://h/?api_key=[redacted]")
+
+
+def test_nothing_that_a_provider_left_behind_keeps_the_command_from_its_end(doctor: Doctor) -> None:
+    how = doctor("late=acme_late:Late", "ready=Ready")
+    for words in (("doctor", "--json"), ("models", "--json"), ("providers", "--json"), ("providers", "late")):
+        done = command(*words, **how)
+        assert (done.code, "Traceback" in done.err) == (1 if words[-1] == "late" else 0, False)
+
+
+def test_the_options_of_a_provider_that_never_loads_are_a_line(doctor: Doctor) -> None:
+    done = command("providers", "stuck", **doctor("stuck=acme_stuck:X"))
+    assert (done.code, done.out) == (1, "")
+    assert "error: stuck: it could not be loaded within 2 s" in done.err
+
+
+def test_the_log_says_which_provider_is_looked_at(here: Here) -> None:
+    done = here("ready=Ready")("--debug", "doctor")
+    assert "loading ready" in done.err
+    assert "asking ready" in done.err
+
+
+def test_a_distribution_that_cannot_be_read_is_named_and_hides_nothing(doctor: Doctor, tmp_path: Path) -> None:
+    how = doctor("strict=Strict")
+    info = tmp_path / "torn-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: torn\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_bytes(b"[patients]\nx = \xff:Y\n")
+    done = command("doctor", "--json", **how)
+    assert providers(done)["strict"]["state"] == "ready"
+    facts = {fact["name"]: fact for fact in json.loads(done.out)["machine"]}
+    assert "torn-1.0.dist-info: UnicodeDecodeError" in facts["packages"]["detail"]
+    assert command("run", "strict", "hi", **how).out == "done\n"
+
+
+def test_what_to_do_is_whole_on_a_narrow_terminal(here: Here, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    done = here("wordy=Wordy")("doctor")
+    assert "- wordy: pip install 'a-distribution-with-a-long-name[and-an-extra]'" in done.out.splitlines()
+    assert done.out.count("a-distribution-with-a-long-name") == 1
 
 
 def test_none_that_can_be_used_is_exit_code_1(here: Here) -> None:
     done = here("missing=Missing", "gone=acme_gone:X")("doctor")
     assert done.code == 1
     assert done.out.splitlines()[-1] == "None of 2 can be used."
-    assert "to do: see that it is whole, or: pip uninstall acme" in done.out
+    assert "uninstall" not in done.out  # what is wrong has its own advice, where somebody knows one
 
 
 def test_a_configured_provider_is_asked_as_it_is_configured(here: Here, tmp_path: Path) -> None:
@@ -235,7 +325,7 @@ def test_a_broken_configuration_is_told_beside_the_rest(here: Here, tmp_path: Pa
     done = subagents("doctor", "--config", str(config))
     lines = [" ".join(line.split()) for line in done.out.splitlines()]
     assert f"configuration missing {config}:2: no TOML: Invalid value" in lines
-    assert "to do: correct the file: nothing runs before that" in lines
+    assert "- configuration: correct the file: nothing runs before that" in lines
     assert lines[-1] == "1 of 1 can be used: ready"
     assert done.code == 1
     assert subagents("doctor", "--config", str(tmp_path / "none.toml")).code == 1
@@ -256,7 +346,7 @@ def test_a_machine_with_nothing_gets_an_answer(doctor: Doctor, tmp_path: Path) -
     assert done.code == 1
     assert "cache missing /dev/null/cache cannot be made: /dev/null is no folder" in lines
     assert any(line.startswith("git missing not on PATH: ") for line in lines)
-    assert "to do: install git" in lines
+    assert "- git: install git" in lines
     assert lines[-1].startswith("No provider is installed; get one with: pip install 'subagent-claude-code[sdk]' or ")
     assert done.err == ""
 

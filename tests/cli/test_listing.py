@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from cli_kit import Done, terminal
+from cli_kit import COMMAND, Done, command, environment, terminal
 
 Call = Callable[..., Done]
 
@@ -86,6 +88,33 @@ def test_without_a_name_the_models_of_all_that_can_be_loaded_are_listed(call: Ca
     rows = json.loads(call("models", "--json").out)
     assert "echo" in {row["provider"] for row in rows}
     assert call("models").code == 0
+
+
+def test_what_is_given_beside_a_file_is_never_ignored(call: Call, tmp_path: Path) -> None:
+    config = tmp_path / "providers.toml"
+    config.write_text('[providers.mine]\ntype = "echo"\n')
+    for option in ("type=plain", "name=x", "self=x"):
+        done = call("models", "mine", "--config", str(config), "-o", option)
+        assert (done.code, done.out) == (2, "")
+        assert f"{option.partition('=')[0]}: there is no such option" in done.err
+
+
+def test_a_pipe_without_a_writer_is_no_configuration(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for words in (("doctor",), ("models",), ("run", "echo", "hi")):
+        done = command(*words, "--config", str(tmp_path / "pipe"))
+        assert done.code in (1, 2)
+        assert "pipe: a pipe: give a file" in done.out + done.err
+
+
+def test_a_full_disk_is_told_as_that_whatever_the_buffering() -> None:
+    with open("/dev/full", "w") as full:
+        env = environment(PYTHONUNBUFFERED="1")
+        done = subprocess.run(
+            [*COMMAND, "providers"], stdout=full, stderr=subprocess.PIPE, timeout=60, env=env, check=False
+        )
+    assert b"standard output cannot be written: No space left on device" in done.stderr
+    assert b"unexpected" not in done.stderr
 
 
 def test_a_provider_without_a_list_says_so(call: Call) -> None:

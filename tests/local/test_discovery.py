@@ -103,6 +103,42 @@ async def test_a_model_that_runs_elsewhere_is_taken_by_name_alone_and_told(site:
     assert "run by https://ollama.com:443" in (await Local(url=site.url, model="big:cloud").probe()).detail
 
 
+async def test_what_has_a_version_and_no_models_is_not_ollama(sites: Callable[[int], list[Site]]) -> None:
+    """The web interface that many run beside it, on the usual port of another."""
+    web, ollama = sites(2)
+    web.scripts["/api/version"] = page({"version": "0.6.5"})
+    web.scripts["/api/tags"] = Reply(b"<html>", headers={"Content-Type": "text/html"})
+    ollama.scripts.update(named("qwen3:8b"))
+    assert (await run(Local(url="auto")))[0].model == "qwen3:8b"
+    web.scripts["/api/tags"] = page({"models": []})
+    assert (await run(Local(url="auto")))[0].model == "qwen3:8b"
+
+
+async def test_a_server_that_is_not_what_it_was_called_is_told_by_its_pages(site: Site) -> None:
+    KINDS["vllm"].serve(site)
+    error = await start_error(Local(url=site.url, dialect="ollama"))
+    assert "lists no model (/api/tags: HTTP 404, /api/ps: HTTP 404)" in error.failure.message
+
+
+@pytest.mark.parametrize("status", [401, 403, 429, 503])
+async def test_a_gateway_that_refuses_the_pages_of_others_can_be_used(site: Site, status: int) -> None:
+    KINDS["openai"].serve(site)
+    for path in ("/api/tags", "/api/v1/models", "/api/v0/models"):
+        site.scripts[path] = Reply(b"no", status)
+    assert (await run(Local(url=site.url)))[0].ok
+    site.scripts["/v1/models"] = Reply(b"no", status)
+    assert (await start_error(Local(url=site.url))).failure.http_status == status
+
+
+async def test_a_server_that_was_found_and_wants_a_key_is_told_by_its_address(
+    sites: Callable[[int], list[Site]],
+) -> None:
+    (found,) = sites(1)
+    KINDS["llama.cpp"].serve(found, page({"error": {"message": "Invalid API Key"}}, 401))
+    error = await start_error(Local(url="auto"))
+    assert f"Give {found.url} as url, and the key that it wants as api_key_env" in error.failure.message
+
+
 async def test_two_of_one_name_are_one(site: Site) -> None:
     kind = KINDS["openai"]
     kind.serve(site)
@@ -164,7 +200,7 @@ REFUSED: dict[str, tuple[dict[str, Reply], str | None, str]] = {
     "an unknown one": (named("a", "b"), "c", "has no model that is called 'c': it has a, b"),
     "two are loaded": (named("a", "b", "c", loaded=2), None, "has 2 models: name one with model: a, b"),
     "none of two is loaded": (named("a", "b"), None, "has 2 models: name one with model: a, b"),
-    "there is none": (named(), None, "has no model that answers"),
+    "there is none": (named(), None, "lists no model: load one"),
     "two are called so": (
         {**llama_pages(), "/v1/models": page({"data": [{"id": f"{d}/m.gguf", "owned_by": "llamacpp"} for d in "xy"]})},
         "m",
@@ -188,7 +224,7 @@ async def test_a_model_that_is_not_clear_is_a_start_error_that_lists_them(site: 
 async def test_a_server_without_a_list_is_used_when_dialect_and_model_are_named(site: Site) -> None:
     site.scripts[KINDS["openai"].chat] = KINDS["openai"].answer("a")
     unknown = await start_error(Local(url=site.url, model="m"))
-    assert "none of /v1/models (HTTP 404), /api/version (HTTP 404), /api/v1/models" in unknown.failure.message
+    assert "none of /v1/models (HTTP 404), /api/tags (HTTP 404), /api/v1/models" in unknown.failure.message
     assert "set dialect=openai and name a model" in unknown.failure.message
     result, _ = await run(Local(url=site.url, dialect="openai", model="m"))
     assert (result.ok, result.model) == (True, "m")

@@ -48,8 +48,8 @@ def ending(kind: Kind, case: str) -> Reply:
         return Reply(start.body + more.encode(), headers=start.headers, length=False)
 
     replies = {
-        "is cut off at the limit": lambda: kind.answer(HALF, finish="length"),
-        "is whole, then blanks to the limit": lambda: kind.answer('{"n": 4}', " " * 5000, finish="length"),
+        "is cut off at the limit": lambda: kind.answer(HALF, finish="length", read=60),
+        "is whole, then blanks to the limit": lambda: kind.answer('{"n": 4}', " " * 5000, finish="length", read=60),
         "has no word of the end": lambda: start,
         "says done and not why": lambda: kind.answer(HALF, finish=None, read=None),
         "breaks off in the middle": lambda: cut(whole, 0.6),
@@ -61,8 +61,8 @@ def ending(kind: Kind, case: str) -> Reply:
         ),
         "turns into an error": lambda: then(error),
         "turns into an error of its window": lambda: then(own),
-        "is empty": lambda: kind.answer(""),
-        "is reasoning only": lambda: kind.answer("", thought="hm"),
+        "is empty": lambda: kind.answer("", read=60),
+        "is reasoning only": lambda: kind.answer("", thought="hm", read=60),
     }
     return replies[case]()
 
@@ -208,7 +208,7 @@ async def test_a_prompt_from_the_cache_of_an_old_ollama_has_no_number_and_is_not
 async def test_an_answer_in_json_of_the_odd_server_is_read_within_a_bound(site: Site) -> None:
     site.scripts["/v1/models"] = Reply(b" " * (17 << 20), headers=JSON)
     error = await start_error(Local(url=site.url, dialect="openai"))
-    assert "has no model that answers" in error.failure.message
+    assert "lists no model (/v1/models: no JSON)" in error.failure.message
 
 
 async def test_a_stream_where_a_list_of_models_was_asked_for_is_no_list(site: Site) -> None:
@@ -225,3 +225,56 @@ async def test_the_page_that_counts_has_to_answer_in_json(site: Site) -> None:
     assert "answered /apply-template with text/event-stream, not with JSON" in error.failure.message
     site.scripts["/apply-template"] = lines(*[{"x": "y" * 1000}] * 20_000)
     assert "without an end" in (await start_error(Local(url=site.url))).failure.message
+
+
+async def test_what_comes_after_the_last_word_is_no_part_of_the_answer(site: Site, kind: Kind) -> None:
+    whole, late = kind.answer("a"), kind.answer("b", finish=None, read=None)
+    body = whole.body.replace(b"data: [DONE]\n\n", b"") + late.body
+    kind.serve(site, Reply(body, headers=whole.headers, length=False))
+    result, _ = await run(Local(url=site.url))
+    assert (result.ok, result.output) == (True, "a")
+
+
+async def test_an_error_inside_a_stream_is_not_asked_again(site: Site, kind: Kind) -> None:
+    """Once the run has begun, whatever its code."""
+    bad = {"error": {"code": 400, "message": "thinking is not supported"}}
+    begun = without_end(kind.answer("a")).body
+    body = begun + (json.dumps(bad) + "\n" if kind.dialect == "ollama" else f"data: {json.dumps(bad)}\n\n").encode()
+    kind.serve(site, Reply(body, headers=kind.answer().headers, length=False))
+    result, _ = await run(Local(url=site.url))
+    assert result.stop_reason == "error"
+    assert len(kind.asked(site)) == 1
+
+
+@pytest.mark.parametrize(
+    "says",
+    [
+        "The number of tokens to keep from the initial prompt is greater than the context length (n_keep: 9)",
+        "Cannot truncate prompt with n_keep (15028) >= n_ctx (7424)",
+        "The input (9000 tokens) is longer than the model's context length (8192 tokens).",
+        "You passed 9000 input tokens and requested 0 output tokens. However, the model's context length is only 8192",
+    ],
+)
+async def test_a_prompt_that_is_too_long_is_told_in_many_words(site: Site, says: str) -> None:
+    KINDS["openai"].serve(site, page({"error": {"message": says}}, 400))
+    assert (await start_error(Local(url=site.url))).failure.kind == "model"
+
+
+async def test_a_status_stands_though_its_explanation_never_ends(site: Site, kind: Kind) -> None:
+    hold = threading.Event()
+    kind.serve(site, Reply(b"x" * 100, 500, cut=50, hold=hold))
+    error = await start_error(Local(url=site.url))
+    hold.set()
+    assert error.failure.http_status == 500
+
+
+async def test_a_connection_that_breaks_while_it_is_asked_for_its_models_says_how(site: Site) -> None:
+    site.scripts["/v1/models"] = Reply(b"{" * 100, cut=50)
+    error = await start_error(Local(url=site.url, dialect="openai"))
+    assert error.failure.kind == "network"
+    assert not error.failure.message.endswith(": ")
+
+
+async def test_a_body_in_another_encoding_is_told(site: Site, kind: Kind) -> None:
+    kind.serve(site, Reply(b"\x1f\x8b", headers={**kind.answer().headers, "Content-Encoding": "gzip"}))
+    assert "gzip" in (await start_error(Local(url=site.url))).failure.message

@@ -60,7 +60,7 @@ async def test_a_server_that_repeats_the_key_is_not_quoted(
     early = await start_error(local)
     for error in (late, early):
         assert error.failure.kind == "auth"
-        assert "Invalid key: [redacted]" in error.failure.message
+        assert "Invalid key: [redacted]. Give the key that it wants as api_key_env" in error.failure.message
         assert error.__suppress_context__ or error.__cause__ is None
     probe = await local.probe()
     assert "api_key_env" in probe.fix
@@ -101,7 +101,7 @@ async def test_a_redirect_is_not_followed(site: Site) -> None:
         for status in (301, 307):
             site.scripts = {"/v1/models": Reply(b"", status, {"Location": f"{other.url}/v1/models"})}
             unknown = (await start_error(Local(url=site.url))).failure.message
-            assert f"none of /v1/models (HTTP {status}, a redirect), /api/version (HTTP 404)" in unknown
+            assert f"none of /v1/models (HTTP {status}, a redirect), /api/tags (HTTP 404)" in unknown
             named = await start_error(Local(url=site.url, dialect="openai", model="m"))
             assert f"HTTP {status}, a redirect, which is not followed" in named.failure.message
         assert not other.seen
@@ -199,6 +199,13 @@ def test_a_wrong_option_is_refused_without_quoting_what_may_be_secret(case: str)
 )
 def test_an_address_is_kept_in_one_form(pasted: str) -> None:
     assert LocalOptions(url=pasted).url == "http://localhost:80"
+
+
+def test_room_for_an_answer_is_held_against_a_window_that_is_known() -> None:
+    assert LocalOptions(url="http://localhost", max_tokens=9000).max_tokens == 9000
+    for options in ({"max_tokens": 9000}, {"url": "http://localhost", "max_tokens": 9000, "context": 8192}):
+        with pytest.raises(ValueError, match="must be smaller than context"):
+            LocalOptions.model_validate(options)
 
 
 def test_the_names_of_the_dialects_are_those_of_the_table() -> None:

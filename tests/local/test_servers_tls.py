@@ -76,3 +76,14 @@ async def test_a_server_without_tls_is_told_as_that(site: Site) -> None:
     error = await start_error(Local(url=site.url.replace("http", "https")))
     assert "there is no TLS with https://" in error.failure.message
     assert "write http://" in error.failure.message
+
+
+@pytest.mark.parametrize("named", ["missing.pem", "", "text.pem"])
+async def test_certificates_that_cannot_be_read_are_a_reason(
+    named: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "text.pem").write_text("no certificate")
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / named))
+    error = await start_error(Local(url="https://127.0.0.1:1"))
+    assert error.failure.kind == "network"
+    assert "SSL_CERT_FILE or SSL_CERT_DIR names cannot be used" in error.failure.message

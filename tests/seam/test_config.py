@@ -10,9 +10,32 @@ from uuid import uuid4
 
 import pytest
 
+from subagent_process import redact
 from subagents import Config, ConfigError, Provider, SubagentError, Unavailable, UnknownProvider
 
 Install = Callable[..., Path]
+
+
+NESTED = """
+from typing import Any
+from pydantic import BaseModel, ConfigDict, SecretStr, field_validator
+import subagents
+class Inner(BaseModel):
+    model_config = ConfigDict(extra="allow")
+    token: SecretStr | None = None
+    @field_validator("*", mode="before")
+    def tell(cls, value): raise ValueError(f"cannot use {value}")
+class Options(BaseModel):
+    inner: Inner | None = None
+    pin: SecretStr | None = None
+    @field_validator("inner", "pin", mode="before")
+    def talk(cls, value): raise ValueError(f"cannot use {value}")
+class Talker(subagents.Provider):
+    options_type = Options
+    def __init__(self, name, **options): self.name = name
+    async def drive(self, task, link): ...
+"""
+"""Options whose validators repeat what they got."""
 
 
 @pytest.fixture
@@ -234,6 +257,40 @@ def test_no_error_shows_a_secret_of_the_file(install: Install, write: Write, tex
     assert "canary" not in str(caught.value)
     assert "a1B2a1B2" not in str(caught.value)
     assert caught.value.__cause__ is None
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        'inner = {token = "hunter2secret"}',
+        'inner = {password = "hunter2secret", n = "x"}',
+        "pin = [123456789]",
+        '[providers.talker.inner]\ntoken = "hunter2secret"',
+        '[providers.talker.inner.more]\napi_key = ["hunter2secret"]',
+    ],
+)
+def test_a_secret_at_any_depth_is_not_shown(install: Install, write: Write, given: str) -> None:
+    install("acme-talker", "talker = acme_talker:Talker", NESTED)
+    with pytest.raises(ConfigError) as caught:
+        Config(write(f"[providers.talker]\n{given}\n")).provider("talker")
+    assert "hunter2secret" not in str(caught.value)
+    assert "123456789" not in str(caught.value)
+    assert "hunter2secret" not in redact("it said hunter2secret") or "pin" in given
+
+
+def test_many_faults_are_told_in_bounds(good: None, write: Write) -> None:
+    many = "\n".join(f"unknown_{number} = 1" for number in range(5000))
+    with pytest.raises(ConfigError) as caught:
+        Config(write(f"[providers.good]\n{many}\n")).provider("good")
+    lines = str(caught.value).splitlines()
+    assert len(lines) == 22
+    assert lines[0].endswith("agents.toml:2: providers.good.unknown_0: there is no such option")
+    assert lines[20] == "and more"
+
+
+def test_a_table_of_no_type_is_told_how_to_say_it(write: Write) -> None:
+    with pytest.raises(UnknownProvider, match=r"providers\.mine: .*; say of which type mine is: type = …"):
+        Config(write("[providers.mine]\n")).provider("mine")
 
 
 def test_a_short_secret_is_not_shown_either(install: Install, write: Write) -> None:

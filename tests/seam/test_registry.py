@@ -55,6 +55,39 @@ def test_what_is_no_provider_is_unavailable(install: Install) -> None:
         subagents.create("wrong")
 
 
+@pytest.mark.parametrize(
+    ("point", "says"),
+    [
+        ("Caps = acme_odd:Good", "an entry point of acme-odd: a provider's name is kebab-case"),
+        ("a.b = acme_odd:Good", "an entry point of acme-odd: a provider's name is kebab-case"),
+        ("odd = acme odd !!", "an entry point of acme-odd, is not MODULE:CLASS"),
+    ],
+)
+def test_an_entry_point_that_is_none_is_named(install: Install, point: str, says: str) -> None:
+    install("acme-odd", point)
+    with pytest.raises(Unavailable, match=says):
+        subagents.create(point.partition(" =")[0])
+
+
+@pytest.mark.parametrize("kept", ["self.name = 'another'", "pass"])
+def test_a_provider_that_does_not_keep_its_name_is_unavailable(install: Install, kept: str) -> None:
+    source = f"""
+import subagents
+class Odd(subagents.Provider):
+    def __init__(self, name): {kept}
+    async def drive(self, task, link): ...
+"""
+    install("acme-odd", "odd = acme_odd:Odd", source)
+    with pytest.raises(Unavailable, match="was given the name 'odd' and has"):
+        subagents.create("odd")
+
+
+def test_a_name_that_is_nearly_right_is_suggested(install: Install) -> None:
+    install("acme-good", "good = acme_good:Good")
+    with pytest.raises(UnknownProvider, match="did you mean good"):
+        subagents.create("godo")
+
+
 def test_two_distributions_with_one_name_are_an_error_that_names_both(install: Install) -> None:
     install("acme-one", "twice = acme_one:Good")
     install("acme-two", "twice = acme_two:Good")

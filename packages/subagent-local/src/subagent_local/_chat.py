@@ -19,8 +19,8 @@ import anyio
 import anyio.lowlevel
 import httpx
 
-from subagent_local._faults import ChatFailed, error_inside, fault, quoted, refusal
-from subagent_local._http import IDENTITY, raw_body
+from subagent_local._faults import ChatFailed, broken, error_inside, fault, quoted, refusal
+from subagent_local._http import IDENTITY, form, is_encoded, raw_body
 from subagent_local._json import at, count, items, parsed, table
 from subagent_local._sse import EventTooLong, ServerEvent
 from subagent_local._wire import OPENAI, Wire
@@ -135,7 +135,7 @@ def _failed(error: Exception, stall: float) -> ChatFailed:
         return fault("timeout", f"the model server said nothing for {stall:g} s")
     if isinstance(error, EventTooLong):
         return fault("protocol", f"the model server sent {error}")
-    return fault("network", f"the connection to the model server broke: {str(error) or type(error).__name__}")
+    return broken(error)
 
 
 class _Reader:
@@ -155,6 +155,9 @@ class _Reader:
 
     async def read(self, response: httpx.Response, chunks: AsyncIterator[bytes]) -> None:
         decoder, head = self.wire.decoder(), bytearray()
+        strange = fault("protocol", f"the model server answered with {form(response)}, not with {self.wire.says}")
+        if is_encoded(response):
+            raise strange
         async for chunk in chunks:
             if not self.events:
                 head += chunk[: _ERROR_BYTES - len(head)]
@@ -164,10 +167,7 @@ class _Reader:
         self._take(decoder.close())
         if not self.events:
             text = head.decode("utf-8", "replace")
-            kind = response.headers.get("Content-Type", "no Content-Type")
-            raise error_inside(parsed(text)) or fault(
-                "protocol", f"the model server answered with {kind}, not with {self.wire.says}"
-            )
+            raise error_inside(parsed(text)) or strange
 
     def _take(self, events: Iterable[ServerEvent]) -> bool:
         """Take events in; whether the server says that it was the last one."""
@@ -195,7 +195,8 @@ class _Reader:
         # Nobody asked for a second choice, but one that comes is not this answer.
         choices = [table(choice) for choice in items(chunk.get("choices"))]
         choice = next((choice for choice in choices if choice.get("index") in (0, None)), table(None))
-        news = self._text(table(choice.get("delta"))) or news
+        if self.answer.finish is None:  # what comes after the last word is no part of the answer
+            news = self._text(table(choice.get("delta"))) or news
         finish = choice.get("finish_reason")
         if isinstance(finish, str) and finish and self.answer.finish is None:
             self.answer.finish, news = quoted(finish, 40), True
@@ -241,14 +242,15 @@ def _joined(content: object) -> str:
 
 async def _head(chunks: AsyncIterator[bytes]) -> str:
     body = bytearray()
-    async for chunk in chunks:
-        body += chunk
-        if len(body) >= _ERROR_BYTES:
-            break
+    with anyio.move_on_after(_AFTER_FINISH):  # the status stands, whatever becomes of its explanation
+        async for chunk in chunks:
+            body += chunk
+            if len(body) >= _ERROR_BYTES:
+                break
     return body[:_ERROR_BYTES].decode("utf-8", "replace")
 
 
 def _usage(usage: Mapping[str, object]) -> Usage:
     cached = at(usage, "prompt_tokens_details", "cached_tokens")
-    numbers = (usage.get("prompt_tokens"), usage.get("completion_tokens"), cached)
-    return Usage(*map(count, numbers))
+    # No prompt has 0 tokens: a server that says so does not count, or not those that it had in its cache.
+    return Usage(count(usage.get("prompt_tokens")) or None, count(usage.get("completion_tokens")), count(cached))

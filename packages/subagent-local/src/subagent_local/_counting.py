@@ -17,7 +17,7 @@ from subagent_local._faults import ChatFailed
 from subagent_local._json import at, count, table
 from subagent_local._pages import bounded, fetch
 from subagent_local._prompt import Prompt
-from subagent_local._room import Window, estimate
+from subagent_local._room import Window, estimate, least
 from subagent_local._served import Served
 from subagent_local._window import measure
 
@@ -53,7 +53,7 @@ Count: TypeAlias = Callable[[httpx.AsyncClient, Served, Prompt, Wish, float], Aw
 
 def _estimated(prompt: Prompt, context: int) -> Window:
     text = "\n".join(message["content"] for message in prompt.messages)
-    return Window(estimate(text), context, estimate(prompt.expected), about=True)
+    return Window(estimate(text), context, estimate(prompt.expected), least(text))
 
 
 async def count_llama(client: httpx.AsyncClient, model: Served, prompt: Prompt, wish: Wish, timeout: float) -> Window:

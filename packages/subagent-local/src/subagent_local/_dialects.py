@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
 
 from subagent_local._counting import TEMPLATE_OFF, Count, count_by_eye, count_llama, count_ollama, count_vllm
-from subagent_local._json import at
+from subagent_local._json import at, count, items
 from subagent_local._room import Window
 from subagent_local._served import (
     Served,
@@ -29,6 +29,7 @@ from subagent_local._served import (
 )
 from subagent_local._wire import OLLAMA, OPENAI, Wire
 
+_TEMPLATE: Final = 256  # tokens that the template of a model may put around two messages
 Body: TypeAlias = Mapping[str, object]
 
 
@@ -49,7 +50,7 @@ def _native_ollama(body: Body, model: Served, window: Window) -> Body:
         "messages": body["messages"],
         "stream": True,
         "truncate": False,
-        "shift": False,
+        **({} if _surely_fits(body, window) else {"shift": False}),
         "options": {
             "temperature": body["temperature"],
             "num_predict": body["max_tokens"],
@@ -57,6 +58,16 @@ def _native_ollama(body: Body, model: Served, window: Window) -> Body:
         },
         **({} if schema is None else {"format": schema}),
     }
+
+
+def _surely_fits(body: Body, window: Window) -> bool:
+    """Whether prompt and answer have room by any tokenizer: none makes more tokens of a text than it has bytes.
+
+    What fits needs no `shift`, with which Ollama loads a model anew that somebody else uses without it.
+    """
+    texts = "".join(f"{at(message, 'role')}{at(message, 'content')}" for message in items(body["messages"]))
+    size = len(texts.encode("utf-8", "replace")) + _TEMPLATE + (count(body["max_tokens"]) or 0)
+    return size <= window.context
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +149,7 @@ DIALECTS: Final[tuple[Dialect, ...]] = (
         name="ollama",
         title="Ollama",
         port=11434,
-        sign=("/api/version", lambda page: isinstance(at(page, "version"), str)),
+        sign=("/api/tags", _holds("models")),
         pages=("/api/tags", "/api/ps"),
         models=ollama_models,
         count=count_ollama,

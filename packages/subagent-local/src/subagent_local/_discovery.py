@@ -64,9 +64,10 @@ class Search:
             ChatFailed: there is none, or more than one.
         """
         self.require()
-        if len(self.servers) == 1:
-            return self.servers[0], self.servers[0].choose(wanted)
-        having = [seen for seen in self.servers if any(_suits(model, wanted) for model in seen.models)]
+        servers = [seen for seen in self.servers if seen.models] or list(self.servers)
+        if len(servers) == 1:
+            return servers[0], servers[0].choose(wanted)
+        having = [seen for seen in servers if any(_suits(model, wanted) for model in seen.models)]
         if len(having) == 1:
             return having[0], having[0].choose(wanted)
         which = f"the model {wanted!r}" if wanted is not None else "a model loaded"

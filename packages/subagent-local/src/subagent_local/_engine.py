@@ -27,6 +27,7 @@ from subagents import Failure, Link, StartError
 
 PACKAGE = "xllamacpp"
 INSTALL = "pip install 'subagent-local[embedded]'"
+OR_A_SERVER = "set url=auto where a model server runs (Ollama, llama.cpp, LM Studio, vLLM)"
 
 _LADDER = Ladder(eof=1.0, term=1.0)
 # Threads of the engine that wait for each other sleep, and do not spin. Alone they are up to a third slower; beside
@@ -152,5 +153,5 @@ def _packages() -> str:
     """From where the child imports the engine: where this process would, so that every way of installing works."""
     spec = find_spec(PACKAGE)
     if spec is None or spec.origin is None:
-        raise launch_failure(f"the engine ({PACKAGE}) is not installed: {INSTALL}")
+        raise launch_failure(f"the engine ({PACKAGE}) is not installed: {INSTALL}, or {OR_A_SERVER}")
     return os.fspath(Path(spec.origin).parent.parent)

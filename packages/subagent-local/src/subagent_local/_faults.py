@@ -34,7 +34,8 @@ _BY_STATUS: dict[int, FailureKind] = {
 # Only errors are searched for it, never what a model says.
 _TOO_LONG = re.compile(
     r"context_length_exceeded|exceeds? the (available )?context|longer than the context length"
-    r"|maximum (context|model) length|context length of only|context size has been exceeded",
+    r"|maximum (context|model) length|context length of only|context size has been exceeded"
+    r"|greater than the context length|longer than the model's context|prompt with n_keep|context length is only",
     re.IGNORECASE,
 )
 _BOUND = 1 << 16  # characters that are searched for secrets
@@ -53,6 +54,11 @@ class ChatFailed(Exception):
 def fault(kind: FailureKind, message: str, *, status: int | None = None) -> ChatFailed:
     """A failure while the model was asked."""
     return ChatFailed(Failure(kind, "run", redact(message), retryable=kind in _RETRYABLE, http_status=status))
+
+
+def broken(error: Exception) -> ChatFailed:
+    """A connection that ended, or never was."""
+    return fault("network", f"the connection to the model server broke: {str(error) or type(error).__name__}")
 
 
 def quoted(text: str, most: int = 500) -> str:

@@ -126,6 +126,6 @@ def _no_room(prompt: Prompt, task: Task, options: LocalOptions) -> str | None:
         prompt.characters // _PER_TOKEN,
         min(options.context, known.context) if known else options.context,
         len(prompt.expected) // _PER_TOKEN,
-        about=True,
+        least=0,
     )
     return window.refusal(options.max_tokens)

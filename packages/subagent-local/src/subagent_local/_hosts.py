@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, replace
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 Body = Mapping[str, object]
 _BAD_REQUEST: Final = frozenset({400, 422})
+_SWITCH: Final = re.compile("chat_template|think|reasoning", re.IGNORECASE)  # in what refuses a switch for thinking
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +62,7 @@ class Host:
 
     def refusal(self, window: Window, max_tokens: int) -> str | None:
         """Why prompt and answer do not fit, and what to do; None when they do."""
-        reason = window.refusal(max_tokens)
-        return f"{reason} ({self.widen})" if reason and self.widen else reason
+        return window.refusal(max_tokens, self.widen)
 
     async def ask(
         self,
@@ -73,20 +74,26 @@ class Host:
         accepted: Callable[[], None],
         emit: Callable[[Event], None],
     ) -> None:
-        """As `_chat.ask`. A server that refuses the request is asked once more without the switch for thinking.
+        """As `_chat.ask`. A server that refuses the switch for thinking is asked once more without it.
 
         Some do not know it, and some know no template (vLLM with a tokenizer of Mistral).
 
         Raises:
             ChatFailed: there is no whole answer.
         """
-        request = self.request(body, window)
-        more = partial(ask, stall=stall, accepted=accepted, emit=emit, wire=self.wire)
+        request, begun = self.request(body, window), False
+
+        def accept() -> None:
+            nonlocal begun
+            begun = True
+            accepted()
+
+        more = partial(ask, stall=stall, accepted=accept, emit=emit, wire=self.wire)
         try:
             await more(self.client, {**request, **self.thinking_off}, answer)
         except ChatFailed as error:
-            refused = error.failure.http_status in _BAD_REQUEST and error.failure.kind != "model"
-            if not (self.thinking_off and refused and not answer.size):
+            refused = error.failure.http_status in _BAD_REQUEST and _SWITCH.search(error.failure.message)
+            if not (self.thinking_off and refused) or begun:
                 raise
             await more(self.client, request, answer)
 
@@ -97,10 +104,9 @@ class Host:
         """
         if not self.widen or not window.cut(read):
             return None
-        about = "about " if window.about else ""
         return (
-            f"the model server says that it has read {read:,} tokens of a prompt of {about}{window.prompt:,}: it has "
-            f"cut it, and the answer is to a part of the question. Shorten the prompt, or {self.widen}"
+            f"the model server says that it has read {read:,} tokens of a prompt of {window.about}{window.prompt:,}: "
+            f"it has cut it, and the answer is to a part of the question. Shorten the prompt, or {self.widen}"
         )
 
 
@@ -141,9 +147,12 @@ async def _served(options: LocalOptions, wanted: str | None, link: Link) -> Asyn
         seen, model = (await find_servers(options)).choose(wanted or options.named_model)
         client = open_client(seen.url, key)
     except ChatFailed as error:
-        raise StartError(replace(error.failure, stage="start")) from None
+        raise StartError(replace(_told(error.failure, None), stage="start")) from None
     dialect, wish = seen.dialect, Wish(options.context, "context" in options.model_fields_set)
     link.emit(NoticeEvent(f"{model.name} of {dialect.title} at {seen.url}{model.told}", "server"))
+
+    async def explain(failure: Failure) -> Failure:
+        return _told(failure, seen.url if options.url == "auto" else None)
 
     async with client:
         yield Host(
@@ -152,11 +161,15 @@ async def _served(options: LocalOptions, wanted: str | None, link: Link) -> Asyn
             lambda prompt: dialect.count(client, model, prompt, wish, options.stall_timeout),
             lambda body, window: dialect.request(body, model, window),
             dialect.thinking_off,
-            _as_it_is,
+            explain,
             wire=dialect.wire,
             widen=dialect.widen,
         )
 
 
-async def _as_it_is(failure: Failure) -> Failure:
-    return failure
+def _told(failure: Failure, url: str | None) -> Failure:
+    """With what to do about a server that wants a key; `url` is its address where it was found and not given."""
+    if failure.kind != "auth":
+        return failure
+    give = f"Give {url} as url, and the key that it wants" if url else "Give the key that it wants"
+    return replace(failure, message=f"{failure.message}. {give} as api_key_env, or api_key")

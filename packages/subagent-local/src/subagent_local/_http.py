@@ -17,6 +17,17 @@ IDENTITY = {"Accept-Encoding": "identity"}
 """Sent with every request whose body is read raw."""
 
 
+def is_encoded(response: httpx.Response) -> bool:
+    """Whether it comes in an encoding, which was not asked for."""
+    return response.headers.get("Content-Encoding", "identity") != "identity"
+
+
+def form(response: httpx.Response) -> str:
+    """In which form a body comes, for an error."""
+    kind = response.headers.get("Content-Type", "no Content-Type")
+    return f"{kind} in {response.headers['Content-Encoding']}" if is_encoded(response) else kind
+
+
 @asynccontextmanager
 async def raw_body(response: httpx.Response) -> AsyncGenerator[AsyncIterator[bytes]]:
     """The body as it comes, without decompression; its generators have ended when the context is left."""

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 import anyio
 import httpx
 
-from subagent_local._faults import fault, refusal
-from subagent_local._http import IDENTITY, raw_body
+from subagent_local._faults import broken, fault, refusal
+from subagent_local._http import IDENTITY, form, raw_body
 from subagent_local._json import parsed
 
 _PAGE = 16 << 20  # bytes
@@ -33,8 +33,7 @@ async def fetch(client: httpx.AsyncClient, path: str, body: object = None) -> ob
         raise refusal(response.status_code, received.decode("utf-8", "replace"))
     value = parsed(bytes(received))
     if value is None:
-        kind = response.headers.get("Content-Type", "no Content-Type")
-        raise fault("protocol", f"the model server answered {_shown(path)} with {kind}, not with JSON")
+        raise fault("protocol", f"the model server answered {_shown(path)} with {form(response)}, not with JSON")
     return value
 
 
@@ -55,7 +54,7 @@ def bounded(seconds: float, doing: str) -> Generator[None]:
     except TimeoutError:
         raise fault("timeout", f"the model server did not {doing} within {seconds:g} s") from None
     except httpx.HTTPError as error:
-        raise fault("network", f"the connection to the model server broke: {error or type(error).__name__}") from error
+        raise broken(error) from error
 
 
 def _shown(path: str) -> str:

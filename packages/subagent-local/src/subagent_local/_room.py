@@ -6,16 +6,18 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-# Characters of each kind, and how many tokens a hundred of them are, more or less: tokenizers differ by a factor of 2
-# (digits: one token for each, or one for three).
+# Characters of each kind, and how many tokens a hundred of them are, more or less, for Qwen and SmolLM.
 _WEIGHTS: Final = (
-    (re.compile(r"[^\W\d_]|\s", re.ASCII), 25),  # Latin letters and blanks: words
-    (re.compile(r"[!-@\[-`{-~]"), 45),  # digits, signs, and with them hex and base64
+    (re.compile(r"[A-Za-z ]"), 25),
+    (re.compile(r"[0-9]"), 90),  # a token for each; others have one for three
+    (re.compile(r"[!-/:-@\[-`{-~\t\n]"), 60),
     (re.compile(r"[^\x00-\u2e7f]"), 75),  # Chinese, Japanese, Korean, emoji
 )
-_OTHER: Final = 40
+_OTHER: Final = 80
 # Long runs of one character are few tokens: indentation, rules of dashes.
 _RUN: Final = re.compile(r"(.)\1{3,}", re.DOTALL)
+# What is one token at the least: a word, three digits, signs in a row, three characters of a script without words.
+_PIECE: Final = re.compile(r"[\u2e80-\U0010ffff]{1,3}|[0-9]{1,3}|[^\W0-9\u2e80-\U0010ffff]+|[^\w\s\u2e80-\U0010ffff]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,21 +28,25 @@ class Window:
         prompt: tokens of the whole prompt.
         context: tokens that prompt and answer may have together.
         files: tokens of an answer that writes the files as they are now; 0 where none is to be written.
-        about: these are estimates.
+        least: that the prompt has by any tokenizer, where the others are estimates; None where they were counted.
     """
 
     prompt: int
     context: int
     files: int = 0
-    about: bool = False
+    least: int | None = None
 
     def cut(self, read: int | None) -> bool:
         """Whether a server that says how many tokens it has read cannot have read the whole prompt.
 
-        Counted by another tokenizer a text has no half as many tokens as this estimate; of a number that was counted a
-        tenth may be missing (a template that the count did without). A server that says 0 does not count.
+        A tenth may be missing: a template that the count did without, a tokenizer with tokens of several words.
         """
-        return bool(read) and read * 10 < self.prompt * (5 if self.about else 9)
+        return read is not None and read * 10 < 9 * (self.prompt if self.least is None else self.least)
+
+    @property
+    def about(self) -> str:
+        """In front of a number that is an estimate."""
+        return "" if self.least is None else "about "
 
     @property
     def rewrite(self) -> int:
@@ -51,9 +57,9 @@ class Window:
         """The most tokens of the answer: a rewrite may take what there is, another answer has its room kept free."""
         return min(max_tokens, self.context - self.prompt) if self.files else max_tokens
 
-    def refusal(self, max_tokens: int) -> str | None:
-        """Why it does not fit, with the numbers; None when it does."""
-        about = "about " if self.about else ""
+    def refusal(self, max_tokens: int, widen: str = "") -> str | None:
+        """Why it does not fit, with the numbers; None when it does. `widen` is how the window is made larger."""
+        about, or_widen = self.about, f" ({widen})" if widen else ""
         if self.rewrite > max_tokens:
             return (
                 f"the files to write need {about}{self.rewrite:,} tokens (a fifth more than they have now), more than "
@@ -65,17 +71,23 @@ class Window:
         if self.files:
             return (
                 f"the prompt has {about}{self.prompt:,} tokens and the files to write need {about}{kept:,}, together "
-                f"more than the {self.context:,} of the window: give fewer or smaller files, or raise context"
+                f"more than the {self.context:,} of the window: give fewer or smaller files, or raise context{or_widen}"
             )
         return (
             f"the prompt has {about}{self.prompt:,} tokens and {kept:,} are kept for the answer (max_tokens), together "
             f"more than the {self.context:,} of the window: shorten the prompt, lower max_tokens, or raise context"
+            f"{or_widen}"
         )
 
 
 def estimate(text: str) -> int:
-    """About how many tokens a text has, by no tokenizer; seldom more than twice as many, or less than half."""
+    """About how many tokens a text has, by no tokenizer."""
     text = _RUN.sub(r"\1\1\1", text)
     kinds = [(len(kind.findall(text)), weight) for kind, weight in _WEIGHTS]
     other = len(text) - sum(number for number, _ in kinds)
     return -(-(sum(number * weight for number, weight in kinds) + other * _OTHER) // 100)
+
+
+def least(text: str) -> int:
+    """How many tokens a text has at the least, by any tokenizer that does not know whole phrases."""
+    return sum(1 for _ in _PIECE.finditer(text))

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import ipaddress
 import ssl
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 from urllib.parse import urlsplit
@@ -28,16 +28,20 @@ LOOK: Final = 10.0
 NOBODY: Final = "nothing answers"
 _CONNECT: Final = 5.0
 _TELLING: Final = frozenset({401, 403, 429, 503})
-"""Statuses that say something of the server; any other one of a page says that it has no such page."""
+"""Statuses that say something of the whole server, whichever page it was asked for."""
+
+_WRONG: Final = _TELLING | frozenset((*range(300, 400), *range(500, 600)))
+"""Those that say that a page, which is there, could not be had."""
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A server that was looked at."""
+    """A server that was looked at; `missing` is which of its pages could not be read, in words."""
 
     url: str
     dialect: Dialect
     models: tuple[Served, ...]
+    missing: str = ""
 
     def choose(self, wanted: str | None) -> Served:
         """The model that is wanted; else the only one that is loaded, or the only one that there is.
@@ -57,7 +61,7 @@ class Seen:
             return Served(wanted)  # a server that does not list its models may have it all the same
         where = f"{self.dialect.title} at {self.url}"
         if not self.models:
-            raise fault("model", f"{where} has no model that answers: load one, or name one with model")
+            raise fault("model", f"{where} lists no model{self.missing}: load one, or name one with model")
         names = ", ".join(model.name for model in (found if len(found) > 1 else self.models))
         if wanted is None and not found:
             raise fault("model", f"{where} has no model that is taken unasked: name one with model: {names}")
@@ -94,6 +98,9 @@ def open_client(url: str, key: str | None) -> httpx.AsyncClient:
             # With a transport of its own it asks no proxy; SSL_CERT_FILE counts all the same.
             transport=httpx.AsyncHTTPTransport(verify=verify) if on_loopback(url) else None,
         )
+    except OSError as error:  # those of TLS are among them
+        why = f"the certificates that SSL_CERT_FILE or SSL_CERT_DIR names cannot be used: {error.strerror or error}"
+        raise fault("network", why) from error
     except (ImportError, ValueError, httpx.InvalidURL) as error:
         # The address is left out: it may hold a password.
         kind = "a SOCKS proxy needs: pip install socksio" if isinstance(error, ImportError) else "not an address"
@@ -111,15 +118,18 @@ async def look(url: str, key: str | None, dialect: str | None = None, *, within:
         try:
             with bounded(within or LOOK, "say which models it has"):
                 found = candidates[0] if len(candidates) == 1 else await _recognise(client, url, candidates)
-                pages = [await _page(client, path) for path in found.pages]
-                if refusals := [page for page in pages if isinstance(page, ChatFailed)]:
-                    _judge(refusals)
+                pages = {path: await _page(client, path) for path in found.pages}
+                missing = {path: page for path, page in pages.items() if isinstance(page, ChatFailed)}
+                _judge(missing.values(), _WRONG)
         except ChatFailed as error:
             if isinstance(error.__cause__, httpx.ConnectError | httpx.ConnectTimeout):
                 raise fault("network", _unreached(url, error.__cause__)) from error
             raise
-    models = {model.name: model for model in reversed(list(found.models(pages)))}  # the first of a name counts
-    return Seen(url, found, tuple(reversed(models.values())))
+    models: dict[str, Served] = {}
+    for model in found.models(list(pages.values())):
+        models.setdefault(model.name, model)
+    unread = ", ".join(f"{path}: {_answered(page)}" for path, page in missing.items())
+    return Seen(url, found, tuple(models.values()), f" ({unread})" if unread else "")
 
 
 def _unreached(url: str, error: BaseException) -> str:
@@ -145,6 +155,8 @@ async def _recognise(client: httpx.AsyncClient, url: str, candidates: Iterable[D
             seen[path] = await _page(client, path)
         if test(seen[path]):
             return dialect
+    # Only now: a gateway may refuse the pages of others, and answer its own.
+    _judge(seen.values(), _TELLING)
     pages = ", ".join(f"{path} ({_answered(page)})" for path, page in seen.items())
     raise fault(
         "protocol",
@@ -154,12 +166,10 @@ async def _recognise(client: httpx.AsyncClient, url: str, candidates: Iterable[D
 
 
 async def _page(client: httpx.AsyncClient, path: str) -> object:
-    """A page, or why the server has none that can be understood."""
+    """A page, or why there is none that can be understood."""
     try:
         return await fetch(client, path)
     except ChatFailed as error:
-        if error.failure.http_status in _TELLING:
-            raise
         return error
 
 
@@ -172,12 +182,11 @@ def _answered(page: object) -> str:
     return f"HTTP {status}, a redirect" if is_redirect(status) else f"HTTP {status}"
 
 
-def _judge(refusals: Sequence[ChatFailed]) -> None:
-    """Raise where a page is not missing but something is wrong: a redirect, a server that is in trouble."""
-    for error in refusals:
-        status = error.failure.http_status or 0
-        if is_redirect(status) or status >= 500:
-            raise error
+def _judge(pages: Iterable[object], telling: Collection[int]) -> None:
+    """Raise what one of them was refused with, where that says something of the server."""
+    for page in pages:
+        if isinstance(page, ChatFailed) and page.failure.http_status in telling:
+            raise page
 
 
 def known(models: Sequence[Served]) -> str:

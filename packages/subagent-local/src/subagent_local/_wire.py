@@ -57,7 +57,6 @@ def _from_ollama(value: object) -> dict[str, object]:
     piece: dict[str, object] = {"choices": [choice]}
     if done:
         piece["usage"] = {
-            # Older versions leave it out, or say 0, for a prompt that they had in their cache.
             "prompt_tokens": line.get("prompt_eval_count"),
             "completion_tokens": line.get("eval_count"),
             "prompt_tokens_details": {"cached_tokens": line.get("prompt_eval_cached_count")},

@@ -82,7 +82,8 @@ class LocalOptions(BaseModel):
 
     @model_validator(mode="after")
     def _answer_fits(self) -> LocalOptions:
-        if self.max_tokens >= self.context:
+        known = self.url is None or "context" in self.model_fields_set
+        if known and self.max_tokens >= self.context:
             raise ValueError(f"max_tokens ({self.max_tokens}) must be smaller than context ({self.context})")
         return self
 

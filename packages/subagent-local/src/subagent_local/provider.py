@@ -159,11 +159,12 @@ class Local(Provider):
             from subagent_local._survey import probe_server
 
             return await probe_server(self.options)
-        from subagent_local._engine import INSTALL, engine_version
+        from subagent_local._engine import INSTALL, OR_A_SERVER, engine_version
 
         installed = engine_version()
         if installed is None:
-            return Probe(False, detail="the embedded engine (xllamacpp) is not installed", fix=INSTALL)
+            fix = f"{INSTALL}, or {OR_A_SERVER}"
+            return Probe(False, detail="the embedded engine (xllamacpp) is not installed", fix=fix)
         try:
             found = find_model(self.options.model)
         except (UnknownModel, BadModelFile) as error:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, Self, cast
 
@@ -21,8 +22,9 @@ from subagents._provider import Provider
 from subagents._registry import create, make, provider_type
 from subagents._task import StrPath
 from subagents._toml_lines import KeyPath, key_lines, line_of
-from subagents.errors import ConfigError, SubagentError
+from subagents.errors import ConfigError, SubagentError, UnknownProvider
 
+_TOLD: Final = 20  # faults
 _LIMIT: Final = 1024 * 1024  # bytes; also where somebody names a device that never ends
 _PLACE: Final = re.compile(r" \(at (?:line (\d+), column \d+|end of document)\)\Z")
 _BARE: Final = re.compile(r"[A-Za-z0-9_-]+")
@@ -80,7 +82,7 @@ class Config:
             raise self._error(("providers", name, "type"), f"is the name of a provider, not {type(kind).__name__}")
         return kind
 
-    def provider(self, name: str, **options: Any) -> Provider:
+    def provider(self, name: str, /, **options: Any) -> Provider:
         """The provider of that name, `options` on top of the file's.
 
         A name that the file does not have is that of an installed provider.
@@ -90,17 +92,21 @@ class Config:
         """
         if name not in self.providers:
             return create(name, options=options)
-        kind, table = self.kind(name), {**self.providers[name], **options}
-        table.pop("type", None)
+        kind, own = self.kind(name), self.providers[name]
+        table = {key: value for key, value in own.items() if key != "type"} | options
         try:
             found = provider_type(kind)
+        except UnknownProvider as exc:
+            more = "" if "type" in own else f"; say of which type {name} is: type = …"
+            raise self._of(UnknownProvider(f"{exc}{more}"), ("providers", name, "type")) from None
         except SubagentError as exc:
             raise self._of(exc, ("providers", name, "type")) from None
         if found.options_type is not None and (faults := option_faults(found.options_type, table)):
             there = f"(options of {kind}: {', '.join(found.options_type.model_fields)})"
-            lines = key_lines(self._text)
-            faults.sort(key=lambda fault: line_of(lines, ("providers", name, *fault.path))[0])
-            told = [self._fault(name, fault, options) for fault in faults]
+            faults.sort(key=lambda fault: line_of(self._lines, ("providers", name, *fault.path))[0])
+            told = [self._fault(name, fault, options) for fault in faults[:_TOLD]]
+            if len(faults) > _TOLD:
+                told.append("and more")
             raise ConfigError("\n".join((*told, there)))
         try:
             return make(found, kind, name, table)
@@ -119,11 +125,18 @@ class Config:
 
     def _error(self, path: KeyPath, says: str, *, shown: int = 0) -> ConfigError:
         """With the nearest key that the file has; `shown` names of the path are told whether it has them or not."""
-        line, named = line_of(key_lines(self._text), path)
+        line, named = line_of(self._lines, path)
         return ConfigError(redact(f"{self.path}:{line}: {_dotted(path[: max(shown, len(named))])}: {says}"))
+
+    @cached_property
+    def _lines(self) -> Mapping[KeyPath, int]:
+        return key_lines(self._text)
 
     def _read(self) -> str:
         try:
+            # It would wait for whoever writes into it; those of a shell's <(…) have somebody.
+            if not str(self.path).startswith(("/dev/", "/proc/")) and self.path.is_fifo():
+                raise ConfigError(f"{self.path}: a pipe: give a file")
             with self.path.open("rb") as file:
                 data = file.read(_LIMIT + 1)
         except (OSError, ValueError) as exc:  # ValueError: a null character

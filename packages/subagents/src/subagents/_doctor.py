@@ -7,6 +7,7 @@ itself its answer. What does not end is left behind, in a daemon thread.
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -17,16 +18,17 @@ import anyio
 
 from subagent_process import redact
 from subagents import _host
-from subagents._provider import Model, Probe, Provider
+from subagents._provider import Model, Probe, Provider, shown
 from subagents._verdict import leaves, told
-from subagents._wire import Wire
+from subagents._wire import Wire, sound
 from subagents.errors import SubagentError
+
+_log: Final = logging.getLogger("subagents")
 
 LIMIT: Final = 15.0
 """Seconds that one provider may take for all of it."""
 
 _GRACE: Final = 1.0  # s beyond, in which one that was cancelled gives its answer
-_END: Final = 0.5  # s for the threads to end once they have answered
 
 Question: TypeAlias = Literal["probe", "models"]
 State: TypeAlias = Literal["ready", "not ready", "broken"]
@@ -73,12 +75,16 @@ class _Look:
     def run(self) -> None:
         """The thread."""
         try:
+            _log.debug("loading %s", self.finding.name)
             provider = self.make(self.finding.name)
             if provider is not None and self.questions:
                 self.loaded = True
+                _log.debug("asking %s", self.finding.name)
                 anyio.run(self._ask, provider)
         except SubagentError as exc:
             self._say(problem=redact(str(exc)))
+        except KeyboardInterrupt:  # by a module of somebody's: a real one comes to the main thread
+            self._say(problem="it cannot be loaded: it raises KeyboardInterrupt")
         except BaseException as exc:  # noqa: BLE001  # it is told; nobody is above a thread
             self._say(problem=redact(told(leaves(exc)[0])))
         finally:
@@ -98,18 +104,11 @@ class _Look:
         self.answered()  # before the loop ends, which waits for a name lookup and what else runs in its threads
 
     async def _probe(self, provider: Provider) -> None:
-        found = await provider.probe()
-        if isinstance(found, Probe):  # pyright: ignore[reportUnnecessaryIsInstance]  # a third party's code
-            self._say(probe=found)
-        else:
-            self._say(probe=None, problem=f"its probe returned a {type(found).__name__}, which is no Probe")
+        self._say(probe=await provider.probe())
 
     async def _models(self, provider: Provider) -> None:
         try:
-            found = tuple[object, ...](await provider.models())
-            models = tuple(one for one in found if isinstance(one, Model))
-            if len(models) < len(found):
-                raise TypeError("its list of models holds what is no Model")
+            models = tuple(shown(sound(Model, one)) for one in await provider.models())
         except anyio.get_cancelled_exc_class():
             raise
         except BaseException as exc:  # noqa: BLE001  # a third party's code
@@ -134,7 +133,7 @@ async def examine(
     *,
     waiting: Callable[[Sequence[str]], object] = len,
     limit: float | None = None,
-) -> tuple[list[Finding], bool]:
+) -> list[Finding]:
     """Load and ask all of them at once.
 
     Args:
@@ -145,13 +144,11 @@ async def examine(
         limit: seconds for each; None is `LIMIT`.
 
     Returns:
-        The findings in the order of the names; and whether something did not end and was left behind, so that
-        whoever ends this process must not wait for it.
+        The findings in the order of the names. What did not end is left behind.
     """
     bound = LIMIT if limit is None else limit
     token = _host.current()
     looks: list[_Look] = []
-    threads: list[threading.Thread] = []
     done = {name: anyio.Event() for name in names}
 
     async def wait(name: str) -> None:
@@ -164,19 +161,14 @@ async def examine(
         answered = _poster(token, event)
         look = _Look(Finding(name), make, questions, answered, bound)
         looks.append(look)
-        threads.append(threading.Thread(target=look.run, name=f"subagents look at {name}", daemon=True))
     pending = list(done)
     waiting(pending)
-    for thread in threads:
-        thread.start()
+    for look in looks:
+        threading.Thread(target=look.run, name=f"subagents look at {look.finding.name}", daemon=True).start()
     async with anyio.create_task_group() as tasks:
         for name in done:
             tasks.start_soon(wait, name)
-    findings = [look.seen() for look in looks]
-    end = time.monotonic() + _END
-    while any(thread.is_alive() for thread in threads) and time.monotonic() < end:  # noqa: ASYNC110
-        await anyio.sleep(0.01)  # no event crosses from a thread that has ended
-    return findings, any(thread.is_alive() for thread in threads)
+    return [look.seen() for look in looks]
 
 
 def _poster(token: _host.Token, event: anyio.Event) -> Callable[[], object]:

@@ -21,6 +21,7 @@ import anyio
 from anyio import to_thread
 
 from subagent_process import cache_root, child_env, depth, open_process, redact
+from subagents._registry import unreadable
 from subagents._verdict import leaves, told
 from subagents._wire import Wire
 
@@ -75,7 +76,7 @@ async def look_at_machine() -> list[Fact]:
         for name, body in looks.items():
             tasks.start_soon(look, name, body)
     nested = [_nested(depth())] if depth() else []
-    return [*(facts[name] for name in looks), *nested]
+    return [*(facts[name] for name in looks), *map(_packages, unreadable()), *nested]
 
 
 async def _python() -> Fact:
@@ -125,6 +126,10 @@ async def _git() -> Fact:
         detail = "not on PATH: what a run changed is not told, and --worktree is refused"
         return Fact("git", False, detail, "install git")
     return Fact("git", True, f"{await version_of(paths[0], 'git', _VERSION)}, {paths[0]}")
+
+
+def _packages(why: str) -> Fact:
+    return Fact("packages", False, f"{why}: what it offers is not there", "install that package anew, or remove it")
 
 
 def _nested(deep: int) -> Fact:

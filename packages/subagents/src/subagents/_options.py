@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -12,6 +13,8 @@ from subagent_process import redact, remember, removal_reason
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
+_VARIABLE: Final = re.compile(r"[A-Z_][A-Z0-9_]*")  # not every name: a key in its place may look like one
+_MOST: Final = 200  # faults that are told, and unknown names that are held against the known ones
 _SHORTEST: Final = 4  # characters of a secret: a shorter one stands in ordinary words
 
 
@@ -32,7 +35,10 @@ class Fault:
 
 
 def option_faults(model: type[BaseModel], given: Mapping[str, Any]) -> list[Fault]:
-    """What is wrong; nothing when the model takes them.  The input is left out: an option may be a key."""
+    """What is wrong, the first 200 of it; nothing when the model takes them.
+
+    The input is left out: an option may be a key.
+    """
     from pydantic import ValidationError
 
     secrets = sorted(_secrets(model, given), key=len, reverse=True)
@@ -40,7 +46,7 @@ def option_faults(model: type[BaseModel], given: Mapping[str, Any]) -> list[Faul
     try:
         model.model_validate(given)
     except ValidationError as exc:
-        found = exc.errors(include_input=False, include_url=False, include_context=False)
+        found = exc.errors(include_input=False, include_url=False, include_context=False)[:_MOST]
     else:
         return []
     faults: list[Fault] = []
@@ -57,36 +63,51 @@ def option_faults(model: type[BaseModel], given: Mapping[str, Any]) -> list[Faul
 
 
 def _secrets(model: type[BaseModel], given: Mapping[str, Any]) -> set[str]:
-    """The texts that are secret: by the name of the option, or by its type; also where the name is mistyped."""
+    """The texts that are secret: by the name of a key above them, or the type of the option, also a mistyped one."""
     found: set[str] = set()
     for name, value in given.items():
-        meant = [name] if name in model.model_fields else [name, *get_close_matches(name, model.model_fields, n=1)]
-        for text in _texts(value):
-            named = any(removal_reason(one.upper(), text) == "credential" for one in meant)
-            if len(text) >= _SHORTEST and (named or any(_is_secret(model, one) for one in meant)):
+        meant = [name]
+        if name not in model.model_fields and len(given) <= _MOST:
+            meant += get_close_matches(name, model.model_fields, n=1)
+        typed = any(_holds_secrets(model, one) for one in meant)
+        for path, text in _texts(value, tuple(meant)):
+            named = any(_names_secret(one, text) for one in path)
+            if len(text) >= _SHORTEST and (typed or named):
                 found.add(text)
     return found
 
 
-def _is_secret(model: type[BaseModel], name: str) -> bool:
-    from pydantic import SecretBytes, SecretStr
+def _names_secret(key: str, text: str) -> bool:
+    # The name of a variable is told, so that somebody can set it.
+    variable = key.endswith("_env") and _VARIABLE.fullmatch(text)
+    return not variable and removal_reason(key.upper(), text) == "credential"
+
+
+def _holds_secrets(model: type[BaseModel], name: str) -> bool:
+    """Whether the type of an option has secrets in it, at any depth."""
+    from pydantic import BaseModel, SecretBytes, SecretStr
 
     field = model.model_fields.get(name)
     pending: list[Any] = [] if field is None else [field.annotation]
+    seen: list[Any] = []
     while pending:
         one = pending.pop()
         if one is SecretStr or one is SecretBytes:
             return True
         pending += get_args(one)
+        if isinstance(one, type) and issubclass(one, BaseModel) and one not in seen:
+            seen.append(one)
+            pending += [inner.annotation for inner in one.model_fields.values()]
     return False
 
 
-def _texts(value: object) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, Mapping):
-        for one in cast("Mapping[object, object]", value).values():
-            yield from _texts(one)
+def _texts(value: object, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], str]]:
+    """Every text and number, with the keys above it."""
+    if isinstance(value, Mapping):
+        for key, one in cast("Mapping[object, object]", value).items():
+            yield from _texts(one, (*path, str(key)))
     elif isinstance(value, list | tuple):
         for one in cast("list[object]", value):
-            yield from _texts(one)
+            yield from _texts(one, path)
+    elif isinstance(value, str | int | float) and not isinstance(value, bool):
+        yield path, str(value)

@@ -11,12 +11,12 @@ import re
 from collections.abc import Mapping
 from contextlib import suppress
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from subagent_process import redact
-from subagents._provider import Provider
+from subagents._provider import Provider, check_name
 from subagents._verdict import told
-from subagents.errors import Unavailable
+from subagents.errors import TaskError, Unavailable
 
 if TYPE_CHECKING:
     from importlib.metadata import Distribution, EntryPoint
@@ -54,6 +54,12 @@ def load(point: EntryPoint) -> type[Provider]:
     """
     what = f"the provider {point.name!r} ({point.value})"
     try:
+        check_name(point.name)
+    except TaskError as exc:
+        raise Unavailable(f"{what}, an entry point of {origin(point)[0] or 'a distribution'}: {exc}") from None
+    if not point.pattern.match(point.value):
+        raise Unavailable(f"{what}, an entry point of {origin(point)[0] or 'a distribution'}, is not MODULE:CLASS")
+    try:
         found: object = point.load()
     except KeyboardInterrupt:
         raise
@@ -85,11 +91,16 @@ def _misfit(found: type[Provider]) -> str:
         return "its drive yields, and it is awaited"
     if not _callable_with(found.__init__, (), ("name",)):
         return "its constructor takes no name"
-    if found.options_type is not None:
-        from pydantic import BaseModel
+    declared: Any = found  # by somebody else, whatever the types say
+    words = declared.capabilities
+    if not (isinstance(words, set | frozenset) and all(isinstance(word, str) for word in cast("set[object]", words))):
+        return "its capabilities are no set of words"
+    if declared.options_type is not None:
+        from pydantic import BaseModel, RootModel
 
-        if not (isinstance(found.options_type, type) and issubclass(found.options_type, BaseModel)):  # pyright: ignore[reportUnnecessaryIsInstance]
-            return "its options_type is no pydantic model"
+        kind = declared.options_type
+        if not (isinstance(kind, type) and issubclass(kind, BaseModel)) or issubclass(kind, RootModel):
+            return "its options_type is no pydantic model with fields"
     return ""
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Final, Unpack, final
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar, Unpack, cast, final
 
 import anyio
 
@@ -15,10 +15,11 @@ from subagents import _host
 from subagents._events import NoticeEvent
 from subagents._link import Link
 from subagents._permission import Permission
+from subagents._result import MESSAGE_BYTES
 from subagents._run import Run
 from subagents._task import Task, TaskFields, prepare
 from subagents._verdict import leaves, told
-from subagents._wire import Wire
+from subagents._wire import Wire, sound
 from subagents.errors import TaskError, Unsupported
 
 if TYPE_CHECKING:
@@ -28,6 +29,8 @@ PROBE_TIMEOUT: Final = 15.0
 """Seconds that a probe may take."""
 
 _KEBAB: Final = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
+
+W = TypeVar("W", bound=Wire)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +75,13 @@ class Model(Wire):
     present: bool | None = None
     default: bool = False
     licence: str = ""
+
+
+def shown(found: W) -> W:
+    """What a backend says of itself, redacted and at most 4,096 characters each: it goes into reports."""
+    value = cast("Any", found)
+    texts = {field.name: text for field in fields(value) if isinstance(text := getattr(value, field.name), str)}
+    return cast("W", replace(value, **{name: redact(text)[:MESSAGE_BYTES] for name, text in texts.items()}))
 
 
 class Provider(ABC):
@@ -144,7 +154,8 @@ class Provider(ABC):
         async def body() -> None:
             try:
                 with scope:
-                    box.append(await self._probe())
+                    found = sound(Probe, await self._probe())
+                    box.append(shown(found))
             except BaseException as exc:  # folded: a probe says what it found, whatever it ran into
                 box.append(Probe(False, detail=redact(told(leaves(exc)[0]))))
                 if _host.being_cancelled():

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from difflib import get_close_matches
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -50,20 +51,41 @@ def _points() -> list[EntryPoint]:
     try:
         return list(entry_points(group=GROUP))
     except Exception:  # noqa: BLE001  # one distribution with broken metadata, and all are without any
-        return list(_readable_points())
+        _spend_failure_of_pydantic()
+        return [point for points, _ in _distributions() for point in points]
 
 
-def _readable_points() -> Iterator[EntryPoint]:
-    """The entry points of every distribution whose metadata can be read."""
+def unreadable() -> list[str]:
+    """The distributions whose metadata cannot be read, each with its reason: what they offer is not there."""
+    return [redact(why) for _, why in _distributions() if why]
+
+
+def _distributions() -> Iterator[tuple[list[EntryPoint], str]]:
+    """Of every distribution its entry points, or why they cannot be read."""
     from importlib.metadata import distributions
 
     seen: set[str] = set()
     for dist in distributions():
-        with suppress(Exception):  # as above
-            points = dist.entry_points.select(group=GROUP)
-            if dist.name not in seen:  # the first on the path hides the others
-                seen.add(dist.name)
-                yield from points
+        try:
+            points, name = list(dist.entry_points.select(group=GROUP)), dist.name
+        except Exception as exc:  # noqa: BLE001  # as above
+            where = getattr(dist, "_path", None)
+            yield [], f"{where or 'a distribution'}: {told(exc)}"
+            continue
+        if name not in seen:  # the first on the path hides the others
+            seen.add(name)
+            yield points, ""
+
+
+def _spend_failure_of_pydantic() -> None:
+    """Pydantic looks for plug-ins of its own when the first model is made: that one time it fails for the same reason.
+
+    Without this, the failure would hit whichever provider is loaded first.
+    """
+    with suppress(Exception):
+        from pydantic import create_model
+
+        create_model("Spent")
 
 
 def provider_type(name: str) -> type[Provider]:
@@ -77,8 +99,10 @@ def provider_type(name: str) -> type[Provider]:
     points = installed()
     if name not in points:
         have = f"installed: {', '.join(points) or 'none'}"
+        near = get_close_matches(name, [*points, *KNOWN], n=1)
         hint = f"install it with: {KNOWN[name]}" if name in KNOWN else have
-        raise UnknownProvider(redact(f"no provider named {name!r} is installed ({hint})"))
+        meant = f"; did you mean {near[0]}?" if near and name not in KNOWN else ""
+        raise UnknownProvider(redact(f"no provider named {name!r} is installed ({hint}){meant}"))
     if len(points[name]) > 1:
         who = " and ".join(f"{_plugin.origin(p)[0] or '?'} ({p.value})" for p in points[name])
         raise DuplicateProvider(f"the provider name {name!r} is offered by {who}: uninstall one of them")
@@ -119,7 +143,10 @@ def make(found: type[Provider], kind: str, name: str, given: Mapping[str, Any]) 
     if found.options_type is None and given:
         raise ConfigError(f"{kind} has no options, and {', '.join(given)} was given")
     try:
-        return cast("Any", found)(name=name, **given)
+        made = cast("Provider", cast("Any", found)(name=name, **given))
+        if (kept := getattr(made, "name", None)) != name:
+            raise Unavailable(f"the provider {kind!r} was given the name {name!r} and has {kept!r}")
+        return made
     except (SubagentError, KeyboardInterrupt):
         raise
     except BaseException as exc:  # noqa: BLE001  # a third party's constructor may raise anything

@@ -6,11 +6,14 @@ pydantic does the work and is imported when the first value travels, not when th
 from __future__ import annotations
 
 import json
+from dataclasses import fields
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final, Self, cast
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, cast
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
+
+W = TypeVar("W")
 
 _COMPACT: Final = (",", ":")
 
@@ -21,6 +24,25 @@ def adapter(kind: Any) -> TypeAdapter[Any]:
     from pydantic import TypeAdapter
 
     return TypeAdapter(kind)
+
+
+def sound(kind: type[W], value: object) -> W:
+    """The value, when it is one of the kind and each of its fields has its type: for what a third party's code made.
+
+    Raises:
+        TypeError: it is not; the text does not hold it.
+    """
+    from pydantic import ValidationError
+
+    if not isinstance(value, kind):
+        raise TypeError(f"a {kind.__name__} was expected, and not a value of type {type(value).__name__}")
+    given = {field.name: getattr(value, field.name) for field in fields(cast("Any", kind))}
+    try:
+        return cast("W", adapter(kind).validate_python(given))
+    except ValidationError as exc:
+        error = exc.errors(include_input=False, include_url=False, include_context=False)[0]
+        where, says = ".".join(map(str, error["loc"])), error["msg"]
+        raise TypeError(f"{kind.__name__}.{where}: {says[:1].lower()}{says[1:]}") from None
 
 
 class Wire:

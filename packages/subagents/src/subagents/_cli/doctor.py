@@ -9,12 +9,13 @@ from typing import Annotated, Any, Final
 import typer
 from rich.text import Text
 
-from subagents import Config, ConfigError, Provider
+from subagents import Config, ConfigError, Provider, visible
 from subagents._cli.ending import ending
 from subagents._cli.listing import ConfigFile, amount_of_models
-from subagents._cli.looking import Named, end_now, look_at, named
+from subagents._cli.looking import Named, look_at, named
 from subagents._cli.loop import interruptible, run_loop
 from subagents._cli.options import find_provider, read_config
+from subagents._cli.streams import rendered
 from subagents._cli.tables import as_text, table, write
 from subagents._cli.view import View
 from subagents._config import usual_place
@@ -37,20 +38,18 @@ def doctor(
 ) -> None:
     """Show what is here and what is missing: the machine, and every provider, all asked at once."""
     with ending() as end:
-        end.code = run_loop(partial(_examine, config, as_json))
+        end.code = run_loop(partial(_examine, *_configuration(config), as_json), end_now=True)
     raise typer.Exit(end.code)
 
 
-async def _examine(file: str | None, as_json: bool) -> int:
-    facts = await interruptible(View(), look_at_machine)
-    found, fact = _configuration(file)
-    facts.append(fact)
+async def _examine(found: Config | None, fact: Fact, as_json: bool) -> int:
+    facts = [*await interruptible(View(), look_at_machine), fact]
     instances = named(found)
 
     def make(name: str) -> Provider:
         return find_provider(name, found, {})
 
-    findings, left = await look_at("doctor", [one.name for one in instances], make, ("probe", "models"))
+    findings = await look_at("doctor", [one.name for one in instances], make, ("probe", "models"))
     ready = [finding.name for finding in findings if finding.state == "ready"]
     if as_json:
         rows = [_row(*pair) for pair in zip(instances, findings, strict=True)]
@@ -58,7 +57,7 @@ async def _examine(file: str | None, as_json: bool) -> int:
     else:
         text = _page(facts, instances, findings, ready)
     await write(text)
-    return end_now(0 if ready and facts[-1].ok else 1, left)
+    return 0 if ready and facts[-1].ok else 1
 
 
 def _configuration(file: str | None) -> tuple[Config | None, Fact]:
@@ -86,31 +85,27 @@ def _row(instance: Named, finding: Finding) -> dict[str, Any]:
 
 
 def _page(facts: Sequence[Fact], instances: Sequence[Named], findings: Sequence[Finding], ready: Sequence[str]) -> str:
-    machine = (row for fact in facts for row in _fact_rows(fact))
-    providers = (row for pair in zip(instances, findings, strict=True) for row in _finding_rows(*pair))
+    machine = ((fact.name, _word("ok" if fact.ok else "missing"), fact.detail) for fact in facts)
+    providers = (row for finding in findings for row in _finding_rows(finding))
     parts = [table(("machine", "", ""), machine)]
     if instances:
         parts.append(table(("provider", "", "engine", "models", ""), providers))
+    todo = [(fact.name, fact.fix) for fact in facts if fact.fix]
+    todo += [(one.name, one.probe.fix) for one in findings if one.probe is not None and one.probe.fix]
+    if todo:
+        parts.append("to do\n" + "".join(rendered(Text(visible(f"- {name}: {fix}")), wrap=False) for name, fix in todo))
     return "\n".join((*parts, _sum(instances, ready)))
 
 
-def _fact_rows(fact: Fact) -> Iterator[tuple[object, ...]]:
-    yield fact.name, _word("ok" if fact.ok else "missing"), fact.detail
-    if fact.fix:
-        yield None, None, _advice(fact.fix)
-
-
-def _finding_rows(instance: Named, finding: Finding) -> Iterator[tuple[object, ...]]:
+def _finding_rows(finding: Finding) -> Iterator[tuple[object, ...]]:
     probe = finding.probe
-    detail = finding.problem or (probe.detail if probe is not None else "")
+    detail = finding.problem
+    if probe is not None and not detail:
+        detail = probe.detail.removesuffix(probe.fix).rstrip(" :;")
     version = probe.version if probe is not None else None
     yield finding.name, _word(finding.state), version, amount_of_models(finding), detail
     if finding.models_problem and not finding.problem:
         yield None, None, None, None, f"its models could not be listed: {finding.models_problem}"
-    if probe is not None and probe.fix:
-        yield None, None, None, None, _advice(probe.fix)
-    elif finding.problem and instance.file is None and instance.distribution is not None:
-        yield None, None, None, None, _advice(f"see that it is whole, or: pip uninstall {instance.distribution}")
 
 
 def _sum(instances: Sequence[Named], ready: Sequence[str]) -> str:
@@ -123,7 +118,3 @@ def _sum(instances: Sequence[Named], ready: Sequence[str]) -> str:
 
 def _word(word: str) -> Text:
     return Text(word, _STYLES[word])
-
-
-def _advice(text: str) -> Text:
-    return Text(f"to do: {text}", "bold")

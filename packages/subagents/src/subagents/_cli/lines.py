@@ -40,7 +40,7 @@ _NEXT: Final[Mapping[FailureKind, str]] = {
     "network": "See that the address can be reached from here (proxy and index settings included), then run again.",
     "overload": "The service is busy: run again later.",
     "budget": "Raise --budget, or give a smaller task.",
-    "model": "`subagents models` lists the models; choose another with --model.",
+    "model": "`subagents models PROVIDER`, with the same -o, lists its models; choose another with --model.",
     "policy": "A rule of the engine or of its options stands against it: change the task or the rule.",
     "output": "Run again, ask for less, or take a stronger --model.",
     "timeout": "Raise --deadline or --idle-limit, or give a smaller task.",

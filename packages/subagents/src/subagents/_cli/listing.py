@@ -13,7 +13,7 @@ from typer.core import TyperGroup
 
 from subagents import Config, Provider, SubagentError
 from subagents._cli.ending import CommandFailed, UsageProblem, ending
-from subagents._cli.looking import end_now, look_at, named
+from subagents._cli.looking import keeping, look_at, named
 from subagents._cli.loop import interruptible, run_loop
 from subagents._cli.options import find_provider, read_config, read_options
 from subagents._cli.screen import Screen
@@ -38,9 +38,9 @@ def providers(
     with ending() as end:
         found = read_config(config)
         if provider is None:
-            end.code = run_loop(partial(_providers, found, as_json))
+            end.code = run_loop(partial(_providers, found, as_json), end_now=True)
         else:
-            end.code = run_loop(partial(write, _options(found, provider, as_json)))
+            end.code = run_loop(partial(_options, found, provider, as_json), end_now=True)
     raise typer.Exit(end.code)
 
 
@@ -55,7 +55,7 @@ async def _providers(config: Config | None, as_json: bool) -> int:
         provider_type(name)  # not made: one that is configured nowhere may need options
         return None
 
-    findings, left = await look_at("providers", [one.name for one in instances], make, ())
+    findings = await look_at("providers", [one.name for one in instances], make, ())
     rows: list[dict[str, Any]] = [
         {
             "name": one.name,
@@ -68,21 +68,31 @@ async def _providers(config: Config | None, as_json: bool) -> int:
         for one, finding in zip(instances, findings, strict=True)
     ]
     heads = ("provider", "type", "distribution", "version", "configured in", "")
-    return end_now(await write(as_text(rows) if as_json else table(heads, (tuple(row.values()) for row in rows))), left)
+    return await write(as_text(rows) if as_json else table(heads, (tuple(row.values()) for row in rows)))
 
 
-def _options(config: Config | None, name: str, as_json: bool) -> str:
-    with aside():
-        rows = _option_rows(config.kind(name) if config is not None and name in config.providers else name)
+async def _options(config: Config | None, name: str, as_json: bool) -> int:
+    kind = config.kind(name) if config is not None and name in config.providers else name
+    wrong: list[SubagentError] = []
+
+    def make(name: str) -> None:
+        with keeping(wrong):
+            provider_type(name)
+
+    (finding,) = await look_at("providers", [kind], make, ())
+    if finding.problem:
+        raise wrong[0] if wrong else CommandFailed(f"{name}: {finding.problem}")
+    rows = _option_rows(kind)
     if not rows and not as_json:
         raise CommandFailed(f"{name} has no options")
     heads = ("option", "values", "default", "")
-    return as_text(rows) if as_json else table(heads, (tuple(map(_cell, row.values())) for row in rows))
+    text = as_text(rows) if as_json else table(heads, (tuple(map(_cell, row.values())) for row in rows))
+    return await write(text)
 
 
 def _cell(value: object) -> object:
     """A default as `-o` takes it."""
-    return json.dumps(value) if isinstance(value, (bool, list)) else value
+    return json.dumps(value) if isinstance(value, (bool, list, dict)) else value
 
 
 def _option_rows(kind: str) -> list[dict[str, Any]]:
@@ -139,7 +149,7 @@ def list_models(
         options = read_options(option or ())
         if provider is None and options:
             raise UsageProblem("-o is for one provider: subagents models PROVIDER …")
-        end.code = run_loop(partial(_list, read_config(config), provider, options, as_json))
+        end.code = run_loop(partial(_list, read_config(config), provider, options, as_json), end_now=True)
     raise typer.Exit(end.code)
 
 
@@ -147,14 +157,11 @@ async def _list(config: Config | None, one: str | None, options: dict[str, Any],
     wrong: list[SubagentError] = []
 
     def make(name: str) -> Provider:
-        try:
+        with keeping(wrong):
             return find_provider(name, config, options)
-        except SubagentError as exc:
-            wrong.append(exc)
-            raise
 
     chosen = [instance.name for instance in named(config)] if one is None else [one]
-    findings, left = await look_at("models", chosen, make, ("models",))
+    findings = await look_at("models", chosen, make, ("models",))
     if one is not None and wrong:
         raise wrong[0]  # what was typed is wrong: that is another exit code than a list that did not come
     rows = [{"provider": f.name, **model.to_dict()} for f in findings for model in f.models or ()]
@@ -170,7 +177,7 @@ async def _list(config: Config | None, one: str | None, options: dict[str, Any],
     for finding in findings:
         if problem := finding.problem or finding.models_problem:
             say_error(f"models of {finding.name}: {problem}")
-    return end_now(1 if one is not None and findings[0].models is None else 0, left)
+    return 1 if findings and all(finding.models is None for finding in findings) else 0
 
 
 def amount_of_models(finding: Finding) -> str | None:
@@ -200,7 +207,8 @@ def pull(
 ) -> None:
     """Bring a model here, so that no run has to; print where it is."""
     with ending() as end:
-        found = find_provider(provider, read_config(config), read_options(option or ()))
+        with aside():
+            found = find_provider(provider, read_config(config), read_options(option or ()))
         end.code = run_loop(partial(_pull, found, name))
     raise typer.Exit(end.code)
 

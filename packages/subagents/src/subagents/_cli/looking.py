@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Generator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 
-from subagents import Config, Provider, installed
+from subagents import Config, Provider, SubagentError, installed
 from subagents._cli.loop import interruptible
 from subagents._cli.screen import Screen
-from subagents._cli.signals import INTERRUPTS
 from subagents._cli.streams import aside
 from subagents._doctor import Finding, Question, examine
 from subagents._plugin import origin
@@ -54,7 +54,7 @@ def _kind(given: object) -> str | None:
 
 async def look_at(
     title: str, names: Sequence[str], make: Callable[[str], Provider | None], questions: Collection[Question]
-) -> tuple[list[Finding], bool]:
+) -> list[Finding]:
     """`examine`, with its progress on a terminal, interruptible, and without a word of the providers' own on stdout.
 
     Raises:
@@ -69,8 +69,11 @@ async def look_at(
         return await interruptible(view, partial(examine, names, make, questions, waiting=waiting))
 
 
-def end_now(code: int, left_behind: bool) -> int:
-    """The code; does not return where something of a provider still runs, which the end of Python could wait for."""
-    if left_behind:
-        INTERRUPTS.leave(code)
-    return code
+@contextmanager
+def keeping(errors: list[SubagentError]) -> Generator[None]:
+    """Keep the error besides: what was typed is wrong, and that is another exit code than what was found."""
+    try:
+        yield
+    except SubagentError as exc:
+        errors.append(exc)
+        raise

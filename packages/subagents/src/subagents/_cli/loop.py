@@ -17,16 +17,17 @@ _FRAME: Final = 0.1  # s between two drawings, and two looks at the signals
 T = TypeVar("T")
 
 
-def run_loop(body: Callable[[], Awaitable[int]]) -> int:
+def run_loop(body: Callable[[], Awaitable[int]], *, end_now: bool = False) -> int:
     """Run the body, which returns the exit code, in an event loop; what it raises is told and becomes the code.
 
-    After an interrupt the process ends in here, once the body has ended.
+    After an interrupt the process ends in here, once the body has ended; with `end_now` always, since the end of Python
+    waits for whatever somebody else's code has started and left.
     """
 
     async def main() -> int:
         with ending() as end:
             end.code = await body()
-        if INTERRUPTS.caught:
+        if INTERRUPTS.caught or end_now:
             INTERRUPTS.leave(end.code)
         return end.code
 

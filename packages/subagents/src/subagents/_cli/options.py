@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, cast
 
-from subagents import Config, Provider, UnknownProvider, create, installed
+from subagents import Config, Provider, UnknownProvider, create
 from subagents._cli.ending import UsageProblem
 
 
@@ -85,10 +85,11 @@ def find_provider(name: str, config: Config | None, options: Mapping[str, Any]) 
     except UnknownProvider as exc:
         if config is not None and name in config.providers:
             raise  # it is the type that nobody offers
-        names = [*installed(), *(config.providers if config else ())]
-        near = get_close_matches(name, names, n=1)
-        hint = f"; did you mean {near[0]}?" if near else "; `subagents providers` shows what there is"
-        raise UnknownProvider(f"{exc}{hint}") from None
+        near = get_close_matches(name, config.providers, n=1) if config else []
+        if near:
+            raise UnknownProvider(f"{exc}; did you mean {near[0]}?") from None
+        more = "" if "did you mean" in str(exc) else "; `subagents providers` shows what there is"
+        raise UnknownProvider(f"{exc}{more}") from None
 
 
 def _read(path: str, what: str) -> str:

@@ -17,6 +17,7 @@ from subagents._cli.jsonl import JsonLines
 from subagents._cli.loop import run_loop
 from subagents._cli.options import find_provider, read_config, read_options, read_prompt, read_schema
 from subagents._cli.screen import Screen
+from subagents._cli.streams import aside
 
 EXAMPLES: Final = """\b
 Examples:
@@ -85,7 +86,8 @@ def run(
             raise UsageProblem(
                 "--permission ask needs a terminal to ask on: use allow or reject, or --file for the task"
             )
-        found = find_provider(provider, read_config(config), options)
+        with aside():  # what its module prints is no answer
+            found = find_provider(provider, read_config(config), options)
         if max_depth is not None:
             found.max_depth = max_depth
         work = Task(

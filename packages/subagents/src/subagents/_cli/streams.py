@@ -93,14 +93,16 @@ async def write_stdout(text: str) -> None:
 def rendered(what: RenderableType, *, wrap: bool = True) -> str:
     """The text, colours included, by which standard output shows it."""
     width = None if sys.stdout.isatty() else _WIDE
-    console = Console(file=sys.stdout, markup=False, emoji=False, highlight=False, width=width)
+    # rich writes nothing here, but flushes, also where that cannot be done.
+    file = cast("IO[str]", _Lenient(sys.stdout))
+    console = Console(file=file, markup=False, emoji=False, highlight=False, width=width)
     with console.capture() as capture:
         console.print(what, soft_wrap=not wrap)
     return capture.get()
 
 
 class _Lenient:
-    """Standard error for rich: once it cannot be written it is silent, and the run goes on.
+    """A stream for rich: once it cannot be written it is silent, and the run goes on.
 
     A terminal that was closed or a pipe without a reader must not end a run whose answer somebody may still read.
     """

@@ -24,7 +24,7 @@ async def write(text: str) -> int:
 
 def as_text(value: object) -> str:
     """JSON, indented on a terminal."""
-    return json.dumps(value, indent=2 if sys.stdout.isatty() else None) + "\n"
+    return json.dumps(value, indent=2 if sys.stdout.isatty() else None, allow_nan=False) + "\n"
 
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
