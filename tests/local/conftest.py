@@ -17,6 +17,16 @@ from local_kit import POINTER, Reply, Site, running_site
 from server_kit import KINDS, Kind
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What is asked of every kind of server runs on trio with the long tests."""
+    here = Path(__file__).parent
+    for item in items:
+        every = "kind" in getattr(item, "fixturenames", ())
+        if item.path.parent == here and every and "trio" in item.name.partition("[")[2]:
+            item.add_marker(pytest.mark.long)
+
+
 @pytest.fixture
 def site() -> Iterator[Site]:
     """A scripted web server on loopback."""

@@ -260,9 +260,9 @@ async def test_a_prompt_that_is_too_long_is_told_in_many_words(site: Site, says:
     assert (await start_error(Local(url=site.url))).failure.kind == "model"
 
 
-async def test_a_status_stands_though_its_explanation_never_ends(site: Site, kind: Kind) -> None:
+async def test_a_status_stands_though_its_explanation_never_ends(site: Site) -> None:
     hold = threading.Event()
-    kind.serve(site, Reply(b"x" * 100, 500, cut=50, hold=hold))
+    KINDS["openai"].serve(site, Reply(b"x" * 100, 500, cut=50, hold=hold))
     error = await start_error(Local(url=site.url))
     hold.set()
     assert error.failure.http_status == 500

@@ -88,6 +88,23 @@ def test_a_name_that_is_nearly_right_is_suggested(install: Install) -> None:
         subagents.create("godo")
 
 
+@pytest.mark.parametrize(("words", "fits"), [("'send'", False), ("None", False), ("{1}", False), ("{'send'}", True)])
+def test_capabilities_are_a_set_of_words(install: Install, words: str, fits: bool) -> None:
+    source = f"""
+import subagents
+class Odd(subagents.Provider):
+    capabilities = {words}
+    def __init__(self, name): self.name = name
+    async def drive(self, task, link): ...
+"""
+    install("acme-odd", "odd = acme_odd:Odd", source)
+    if fits:
+        assert subagents.create("odd").name == "odd"
+    else:
+        with pytest.raises(Unavailable, match="its capabilities are no set of words"):
+            subagents.create("odd")
+
+
 def test_two_distributions_with_one_name_are_an_error_that_names_both(install: Install) -> None:
     install("acme-one", "twice = acme_one:Good")
     install("acme-two", "twice = acme_two:Good")

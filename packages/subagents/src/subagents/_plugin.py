@@ -92,8 +92,11 @@ def _misfit(found: type[Provider]) -> str:
     if not _callable_with(found.__init__, (), ("name",)):
         return "its constructor takes no name"
     declared: Any = found  # by somebody else, whatever the types say
-    words = declared.capabilities
-    if not (isinstance(words, set | frozenset) and all(isinstance(word, str) for word in cast("set[object]", words))):
+    words = inspect.getattr_static(found, "capabilities")
+    computed = hasattr(words, "__get__")  # a property: each instance has its own
+    if not computed and not (
+        isinstance(words, set | frozenset) and all(isinstance(word, str) for word in cast("set[object]", words))
+    ):
         return "its capabilities are no set of words"
     if declared.options_type is not None:
         from pydantic import BaseModel, RootModel
