@@ -34,7 +34,7 @@ _LEVELS: Final[Mapping[str, str]] = {"info": "dim", "warning": "yellow", "error"
 _NEXT: Final[Mapping[FailureKind, str]] = {
     "limit": "The quota is used up: wait, or take another provider or model.",
     "auth": "Sign in with the engine's own command, or give it its key, and run again.",
-    "launch": "Check what the message names, then run again; `subagents providers` shows what is installed.",
+    "launch": "Check what the message names, then run again; `subagents doctor` shows what works here.",
     "protocol": "The engine and this version may not fit: update both, then run again.",
     "exit": "Run again; --debug shows what the library saw.",
     "network": "See that the address can be reached from here (proxy and index settings included), then run again.",
