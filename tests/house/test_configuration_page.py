@@ -16,11 +16,11 @@ PAGE = (Path(__file__).parents[2] / "docs" / "configuration.md").read_text(encod
 BLOCKS: dict[str, str] = dict(re.findall(r"^```(\w+)\n(.*?)^```", PAGE, re.M | re.S))
 
 
-def test_the_file_of_the_page_configures_two_providers(tmp_path: Path) -> None:
+def test_the_file_of_the_page_configures_its_providers(tmp_path: Path) -> None:
     path = tmp_path / "agents.toml"
     path.write_text(BLOCKS["toml"])
     config = Config(path)
-    assert [config.provider(name).name for name in config.providers] == ["quick", "codex"]
+    assert [config.provider(name).name for name in config.providers] == ["quick", "ollama", "codex"]
     path.write_text(BLOCKS["toml"].replace("temperature = 0.2", 'temperatur = 0.2\nmax_tokens = "many"'))
     with pytest.raises(ConfigError) as caught:
         Config(path).provider("quick")
