@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -84,3 +85,10 @@ def test_importing_subagents_loads_nothing_heavy() -> None:
     code = f"import subagents, sys; print(*({HEAVY!r} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
     assert done.stdout.split() == []
+
+
+def test_helpers_of_tests_have_names_of_their_own() -> None:
+    """Each area puts its folder on the path: of two helpers of one name, the whole run sees one."""
+    helpers = [path for path in (ROOT / "tests").glob("*/*.py") if not path.name.startswith(("test_", "conftest"))]
+    names = Counter(path.name for path in helpers)
+    assert [name for name, number in names.items() if number > 1] == []

@@ -12,9 +12,9 @@ import pytest
 # pytest's importlib mode puts no folder on the path, and the helpers of this area are of no use to another one.
 sys.path.insert(0, str(Path(__file__).parent))
 
+from dialect_kit import KINDS, Kind
 from llama_kit import Llama, running_llama
 from local_kit import POINTER, Reply, Site, running_site
-from server_kit import KINDS, Kind
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -9,8 +9,8 @@ import json
 import sys
 import threading
 
+from dialect_kit import KINDS, without_end
 from local_kit import Reply, Seen, running_site
-from server_kit import KINDS, without_end
 
 
 def main(name: str) -> None:

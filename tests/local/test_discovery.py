@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 
 import pytest
+from dialect_kit import KINDS, MODEL, Kind, llama_pages, lm_studio_pages, ollama_pages, page
 from local_kit import Reply, Site, run, running_site, start_error
-from server_kit import KINDS, MODEL, Kind, llama_pages, lm_studio_pages, ollama_pages, page
 
 from subagent_local import Local, ServerUnusable
 from subagent_local._discovery import PORTS

@@ -8,8 +8,8 @@ from pathlib import Path
 import anyio
 import anyio.to_thread
 import pytest
+from dialect_kit import KINDS, MODEL, SCHEMA, Kind, page, without_end
 from local_kit import Reply, Site, run, start_error
-from server_kit import KINDS, MODEL, SCHEMA, Kind, page, without_end
 
 import subagents
 from subagent_local import Local

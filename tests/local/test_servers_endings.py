@@ -6,8 +6,8 @@ import json
 import threading
 
 import pytest
+from dialect_kit import JSON, KINDS, SCHEMA, Kind, lines, ollama_answer, page, without_end
 from local_kit import Reply, Site, piece, run, sse, start_error
-from server_kit import JSON, KINDS, SCHEMA, Kind, lines, ollama_answer, page, without_end
 
 from subagent_local import Local
 

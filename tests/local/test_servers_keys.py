@@ -7,8 +7,8 @@ from typing import get_args
 
 import httpx
 import pytest
+from dialect_kit import KINDS, Kind, page
 from local_kit import Reply, Site, run, running_site, start_error
-from server_kit import KINDS, Kind, page
 
 import subagents
 from subagent_local import Local, LocalOptions

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from dialect_kit import KINDS
 from local_kit import Site, run, running_site, start_error
-from server_kit import KINDS
 
 from subagent_local import Local
 

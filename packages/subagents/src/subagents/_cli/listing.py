@@ -102,7 +102,10 @@ def _option_rows(kind: str) -> list[dict[str, Any]]:
         RegistryError: as `provider_type`.
     """
     model = provider_type(kind).options_type
-    properties: dict[str, dict[str, Any]] = {} if model is None else model.model_json_schema()["properties"]
+    try:
+        properties: dict[str, dict[str, Any]] = {} if model is None else model.model_json_schema()["properties"]
+    except Exception as exc:  # the types of somebody else's options may have no schema
+        raise CommandFailed(f"the options of {kind} cannot be shown: {exc}") from exc
     return [
         {
             "name": option,
