@@ -136,6 +136,11 @@ def acme(tmp_path: Path) -> Callable[..., Path]:
             "atexit.register(time.sleep, 3600)\nc.ThreadPoolExecutor().submit(time.sleep, 3600)\n"
             "class Late(Patient):\n    async def _probe(self): return Probe(True)\n"
         )
+        (tmp_path / "acme_shapeless.py").write_text(
+            "from collections.abc import Callable\nfrom pydantic import BaseModel\nfrom acme_patients import Patient\n"
+            "class Options(BaseModel):\n    call: Callable[[], int] | None = None\n"
+            "class Shapeless(Patient):\n    options_type = Options\n"
+        )
         (tmp_path / "acme_stuck.py").write_text("import time\ntime.sleep(3600)\n")
         return tmp_path
 
@@ -273,6 +278,12 @@ def test_the_options_of_a_provider_that_never_loads_are_a_line(doctor: Doctor) -
     done = command("providers", "stuck", **doctor("stuck=acme_stuck:X"))
     assert (done.code, done.out) == (1, "")
     assert "error: stuck: it could not be loaded within 2 s" in done.err
+
+
+def test_options_that_have_no_schema_are_a_line(here: Here) -> None:
+    done = here("shapeless=acme_shapeless:Shapeless")("providers", "shapeless")
+    assert (done.code, done.out) == (1, "")
+    assert "error: the options of shapeless cannot be shown: Cannot generate a JsonSchema" in done.err
 
 
 def test_the_log_says_which_provider_is_looked_at(here: Here) -> None:
