@@ -60,10 +60,6 @@ class Host:
     wire: Wire = OPENAI
     widen: str = ""
 
-    def refusal(self, window: Window, max_tokens: int) -> str | None:
-        """Why prompt and answer do not fit, and what to do; None when they do."""
-        return window.refusal(max_tokens, self.widen)
-
     async def ask(
         self,
         body: Body,

@@ -95,7 +95,7 @@ class Local(Provider):
 
             try:
                 window = await host.measure(prompt)
-                if (reason := host.refusal(window, options.max_tokens)) is not None:
+                if (reason := window.refusal(options.max_tokens, host.widen)) is not None:
                     raise StartError(Failure("model", "start", reason))
                 body = chat_body(
                     prompt.messages,
