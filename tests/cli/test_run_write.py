@@ -66,7 +66,7 @@ def run(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable
     def run(answer: object, *args: str) -> Done:
         text = answer if isinstance(answer, str) else json.dumps(answer)
         (tmp_path / "engine.py").write_text(ENGINE.format(answer=text))
-        monkeypatch.setattr("subagent_local._engine._SCRIPT", tmp_path / "engine.py")
+        monkeypatch.setattr("subagent_local._engine.child._SCRIPT", tmp_path / "engine.py")
         return call("run", "local", "Add a docstring to greet", "--model", str(model), *args)
 
     return run

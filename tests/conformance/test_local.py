@@ -71,7 +71,7 @@ def subject(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Subject:
     engine, model = tmp_path / "engine.py", tmp_path / "own.gguf"
     engine.write_text(ENGINE)
     model.write_bytes(b"GGUF" + bytes(60))
-    monkeypatch.setattr("subagent_local._engine._SCRIPT", engine)
+    monkeypatch.setattr("subagent_local._engine.child._SCRIPT", engine)
     monkeypatch.setenv("SUBAGENTS_CACHE", str(tmp_path / "cache"))
     return Subject(
         make=lambda: Local(model=model),

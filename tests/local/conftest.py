@@ -46,7 +46,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
     monkeypatch.setenv("UV_NO_CONFIG", "1")
     monkeypatch.setenv("SUBAGENTS_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr("subagent_local._download._BACKOFF", 0.001)
+    monkeypatch.setattr("subagent_local._pulling.download._BACKOFF", 0.001)
     return tmp_path / "cache"
 
 
@@ -84,7 +84,7 @@ def fake_engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[st
 
     def install(text: str) -> None:
         (tmp_path / "engine.py").write_text(text)
-        monkeypatch.setattr("subagent_local._engine._SCRIPT", tmp_path / "engine.py")
+        monkeypatch.setattr("subagent_local._engine.child._SCRIPT", tmp_path / "engine.py")
 
     return install
 

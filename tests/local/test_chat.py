@@ -12,8 +12,8 @@ import httpx
 import pytest
 from local_kit import Reply, Site
 
-from subagent_local._chat import Answer, ask, chat_body
-from subagent_local._faults import ChatFailed
+from subagent_local._asking.chat import Answer, ask, chat_body
+from subagent_local._asking.faults import ChatFailed
 from subagents import Event, Failure, NoticeEvent, TextEvent, ThoughtEvent, Usage
 
 pytestmark = pytest.mark.anyio
@@ -103,7 +103,7 @@ async def test_what_is_not_known_passes_and_is_counted(site: Site) -> None:
 async def test_after_the_word_of_the_end_nothing_that_breaks_takes_the_answer_back(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("subagent_local._chat._AFTER_FINISH", 0.2)
+    monkeypatch.setattr("subagent_local._asking.chat._AFTER_FINISH", 0.2)
     for reply in (
         stream(chunk("a", finish="stop"), done=False),
         stream(chunk("a", finish="stop"), done=False, cut=10_000, hold=threading.Event()),
@@ -124,7 +124,7 @@ async def test_after_the_word_of_the_end_neither_an_error_nor_rubbish_takes_the_
 async def test_after_the_word_of_the_end_a_server_that_goes_on_talking_is_left(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("subagent_local._chat._AFTER_FINISH", 0.3)
+    monkeypatch.setattr("subagent_local._asking.chat._AFTER_FINISH", 0.3)
     result = await talk(site, stream(chunk("a", finish="stop"), *[chunk("", finish="abort")] * 999, pause=0.05))
     assert (result.failure, result.answer.finish) == (None, "stop")
 

@@ -13,7 +13,7 @@ from dialect_kit import KINDS, MODEL, Kind, llama_pages, lm_studio_pages, ollama
 from local_kit import Reply, Site, run, running_site, start_error
 
 from subagent_local import Local, ServerUnusable
-from subagent_local._discovery import PORTS
+from subagent_local._servers.discovery import PORTS
 from subagents import Model, NoticeEvent
 
 pytestmark = pytest.mark.anyio
@@ -27,7 +27,7 @@ def sites(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[int], list[Site
         def start(number: int) -> list[Site]:
             running = [stack.enter_context(running_site()) for _ in range(number)]
             ports = tuple(site.server.server_address[1] for site in running)
-            monkeypatch.setattr("subagent_local._discovery.PORTS", ports)
+            monkeypatch.setattr("subagent_local._servers.discovery.PORTS", ports)
             return running
 
         yield start
@@ -118,6 +118,13 @@ async def test_a_server_that_is_not_what_it_was_called_is_told_by_its_pages(site
     KINDS["vllm"].serve(site)
     error = await start_error(Local(url=site.url, dialect="ollama"))
     assert "lists no model (/api/tags: HTTP 404, /api/ps: HTTP 404)" in error.failure.message
+
+
+@pytest.mark.parametrize("status", [302, 403, 404, 500, 501])
+async def test_what_lists_its_models_needs_no_further_page(site: Site, status: int) -> None:
+    KINDS["ollama"].serve(site)
+    site.scripts["/api/ps"] = Reply(b"no", status)
+    assert (await run(Local(url=site.url)))[0].ok
 
 
 @pytest.mark.parametrize("status", [401, 403, 429, 503])
@@ -245,7 +252,7 @@ async def test_a_server_that_takes_connections_and_says_nothing_is_a_timeout(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     site.scripts["/v1/models"] = Reply(b"{}", cut=0, hold=threading.Event())
-    monkeypatch.setattr("subagent_local._servers.LOOK", 0.3)
+    monkeypatch.setattr("subagent_local._servers.looking.LOOK", 0.3)
     error = await start_error(Local(url=site.url))
     assert error.failure.kind == "timeout"
     assert "did not say which models it has within 0.3 s" in error.failure.message
@@ -368,7 +375,7 @@ async def test_what_else_was_found_is_told(sites: Callable[[int], list[Site]]) -
 async def test_ports_on_which_nobody_listens_are_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.socket() as bound:  # and does not listen: nobody else can
         bound.bind(("127.0.0.1", 0))
-        monkeypatch.setattr("subagent_local._discovery.PORTS", (bound.getsockname()[1],))
+        monkeypatch.setattr("subagent_local._servers.discovery.PORTS", (bound.getsockname()[1],))
         error = await start_error(Local(url="auto"))
     assert "(there is nothing)" in error.failure.message
     assert "leave url out for the engine of our own" in error.failure.message
@@ -380,8 +387,8 @@ async def test_a_port_that_hangs_does_not_keep_the_others_from_being_found(
     one, two = sites(2)
     one.scripts["/v1/models"] = Reply(b"{}", cut=0, hold=threading.Event())
     two.scripts.update(named("a"))
-    monkeypatch.setattr("subagent_local._discovery._KNOCK", 0.5)
-    monkeypatch.setattr("subagent_local._servers.LOOK", 1000.0)  # of a server whose address was given
+    monkeypatch.setattr("subagent_local._servers.discovery._KNOCK", 0.5)
+    monkeypatch.setattr("subagent_local._servers.looking.LOOK", 1000.0)  # of a server whose address was given
     result, _ = await run(Local(url="auto"))
     assert result.ok
     assert f"at {one.url}: the model server did not say" in (await Local(url="auto").probe()).detail

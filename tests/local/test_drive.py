@@ -11,8 +11,8 @@ import pytest
 from local_kit import CHAT, POINTER, MadeUp, Reply, Site, folder_index, made_up, piece, run, sse, start_error
 
 from subagent_local import Local, LocalFields, LocalOptions
-from subagent_local._cpus import default_threads, threads_for
-from subagent_local._engine import engine_version
+from subagent_local._engine.child import engine_version
+from subagent_local._engine.cpus import default_threads, threads_for
 from subagents import NoticeEvent, StartedEvent, TextEvent, Unsupported, UsageEvent
 
 pytestmark = pytest.mark.anyio
@@ -251,7 +251,7 @@ async def test_the_child_imports_nothing_that_the_environment_or_the_folder_offe
 
 
 async def test_without_the_engine_the_failure_says_what_to_install(gguf: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("subagent_local._engine.PACKAGE", "no_such_engine")
+    monkeypatch.setattr("subagent_local._engine.child.PACKAGE", "no_such_engine")
     error = await start_error(Local(model=gguf))
     assert error.failure.kind == "launch"
     assert "pip install 'subagent-local[embedded]'" in error.failure.message
@@ -340,7 +340,7 @@ async def test_a_full_disk_is_no_reason_to_try_again(
     tiny: MadeUp, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("UV_DEFAULT_INDEX", folder_index(tmp_path / "index", tiny))
-    monkeypatch.setattr("subagent_local._cache._MARGIN", 1 << 62)
+    monkeypatch.setattr("subagent_local._pulling.cache._MARGIN", 1 << 62)
     error = await start_error(Local(model="tiny"))
     assert (error.failure.kind, error.failure.retryable) == ("launch", False)
     assert "not enough room" in error.failure.message
@@ -451,7 +451,7 @@ def test_the_engine_is_found_without_importing_it() -> None:
 
 
 def test_an_engine_without_metadata_counts_as_installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("subagent_local._engine.PACKAGE", "json")
+    monkeypatch.setattr("subagent_local._engine.child.PACKAGE", "json")
     assert engine_version() == "unknown"
 
 

@@ -15,7 +15,7 @@ import pytest
 
 import subagents
 from subagent_local import Local
-from subagent_local._engine import start_engine
+from subagent_local._engine.child import start_engine
 from subagent_local.models import MODELS, SMALL_MODEL, WheelParts
 from subagents import Event, Link, NoticeEvent, Result, StartError, TextEvent, ToolEvent, UsageEvent
 
@@ -155,7 +155,7 @@ class _NoLink:
 HARNESS = """
 import sys, anyio
 from pathlib import Path
-from subagent_local._engine import start_engine
+from subagent_local._engine.child import start_engine
 
 class Link:
     def report(self, report): pass

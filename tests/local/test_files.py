@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from subagent_local import Local
-from subagent_local._room import Window
+from subagent_local._asking.room import Window
 from subagent_workspace import FilesRefused
 from subagents import TaskError
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from subagent_local._index import PUBLIC_INDEX, configured, index_at
-from subagent_local._urls import shown
+from subagent_local._pulling.index import PUBLIC_INDEX, configured, index_at
+from subagent_local._pulling.urls import shown
 
 ENV: dict[str, tuple[dict[str, str], list[str]]] = {
     "uv default": ({"UV_DEFAULT_INDEX": "https://a/simple"}, ["https://a/simple/"]),

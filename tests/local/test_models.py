@@ -10,8 +10,8 @@ import anyio
 import pytest
 
 from subagent_local import BadModelFile, LocalModel, UnknownModel, find_model, pull
-from subagent_local._cache import Cache
-from subagent_local._settings import cache_root
+from subagent_local._pulling.cache import Cache
+from subagent_local._pulling.settings import cache_root
 from subagent_local.models import DEFAULT_MODEL, MODELS, SMALL_MODEL
 
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from subagent_local._marks import find_mark
+from subagent_local._files.marks import find_mark
+from subagent_local._files.prompt import Prompt, compose, unseen
 from subagent_local._notices import left_out
-from subagent_local._prompt import Prompt, compose, unseen
 from subagent_workspace import read_files
 from subagents import Task, visible
 from subagents._schema import violation
@@ -170,7 +170,7 @@ def test_a_large_file_is_not_asked_about_character_by_character(folder: Path, mo
         asked.append(text)
         return visible(text)
 
-    monkeypatch.setattr("subagent_local._prompt.visible", counted)
+    monkeypatch.setattr("subagent_local._files.prompt.visible", counted)
     for text, seen in (("\u0436\u200b" * 50_000, "\u0436" * 50_000), ("\u0436" * 130_000, "\u0436" * 130_000)):
         (folder / "odd.txt").write_text(text, encoding="utf-8")
         assert seen in texts(prompt(folder, read=("odd.txt",)))[1]

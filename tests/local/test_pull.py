@@ -135,7 +135,7 @@ async def test_progress_only_grows_and_names_the_source(cache: Path, site: Site)
 async def test_a_broken_download_is_continued_within_one_pull(
     cache: Path, site: Site, ranges: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("subagent_local._pull._PACE", 0.0)
+    monkeypatch.setattr("subagent_local._pulling.pull._PACE", 0.0)
     model = made_up(hub=f"{site.url}/tiny.gguf")
     site.scripts["/tiny.gguf"] = [Reply(model.data, cut=100_000), Reply(model.data, ranges=ranges)]
     heard: list[PullProgress] = []

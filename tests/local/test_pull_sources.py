@@ -86,7 +86,7 @@ async def test_an_index_that_cannot_be_reached_is_asked_once_and_the_next_one_fo
 async def test_a_server_that_says_nothing_is_asked_once_and_one_that_stops_is_asked_again(
     cache: Path, site: Site, monkeypatch: pytest.MonkeyPatch, cut: int
 ) -> None:
-    monkeypatch.setattr("subagent_local._download._TIMEOUT", httpx.Timeout(0.3, connect=5.0))
+    monkeypatch.setattr("subagent_local._pulling.download._TIMEOUT", httpx.Timeout(0.3, connect=5.0))
     model = made_up(hub=f"{site.url}/tiny.gguf")
     site.scripts["/tiny.gguf"] = Reply(model.data, cut=cut, hold=threading.Event(), ranges=False)
     serve_index(site, model)
@@ -97,7 +97,7 @@ async def test_a_server_that_says_nothing_is_asked_once_and_one_that_stops_is_as
 async def test_a_server_that_never_finishes_the_handshake_gives_way(
     cache: Path, site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("subagent_local._download._TIMEOUT", httpx.Timeout(30, connect=0.2))
+    monkeypatch.setattr("subagent_local._pulling.download._TIMEOUT", httpx.Timeout(30, connect=0.2))
     with socket.create_server(("127.0.0.1", 0)) as silent:
         error = await failure(made_up(hub=f"https://127.0.0.1:{silent.getsockname()[1]}/tiny.gguf"), site)
     assert "no connection within 5 s" in error.failures[0][1]

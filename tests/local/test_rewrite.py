@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from subagent_local import Local
-from subagent_local._rewrite import Change, Unusable, read_change
+from subagent_local._files.rewrite import Change, Unusable, read_change
 from subagent_workspace import read_files
 from subagents import Task
 

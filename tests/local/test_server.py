@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from subagent_local import _server
+from subagent_local._engine import server
 
 # What the engine's package looks like to the script.
 PACKAGE = """
@@ -31,7 +31,7 @@ def serve(tmp_path: Path, package: str, config: dict[str, object] | None = None)
     (tmp_path / "xllamacpp.py").write_text(package)
     config = config or {"packages": str(tmp_path), "model": "m.gguf", "key": "k", "context": 512, "threads": 3}
     done = subprocess.run(
-        [sys.executable, "-I", "-S", _server.__file__],
+        [sys.executable, "-I", "-S", server.__file__],
         input=json.dumps(config) + "\n",
         capture_output=True,
         text=True,
@@ -68,11 +68,11 @@ def test_a_broken_configuration_is_said_as_well(tmp_path: Path) -> None:
 
 
 def test_a_missing_system_library_gets_a_hint_and_nothing_else_does() -> None:
-    assert "libgomp1" in _server.hint("libgomp.so.1: cannot open shared object file")
-    assert _server.hint("no module named x") == ""
+    assert "libgomp1" in server.hint("libgomp.so.1: cannot open shared object file")
+    assert server.hint("no module named x") == ""
 
 
 def test_each_message_is_one_line(tmp_path: Path) -> None:
     with (tmp_path / "said").open("w") as file:
-        _server.say(file, {"error": "two\nlines"})
+        server.say(file, {"error": "two\nlines"})
     assert (tmp_path / "said").read_text() == '{"error": "two\\nlines"}\n'

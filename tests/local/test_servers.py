@@ -13,7 +13,7 @@ from local_kit import Reply, Site, run, start_error
 
 import subagents
 from subagent_local import Local
-from subagent_local._dialects import DIALECTS
+from subagent_local._servers.dialects import DIALECTS
 from subagents import NoticeEvent, StartedEvent, TextEvent, ThoughtEvent, UsageEvent
 
 pytestmark = pytest.mark.anyio
@@ -157,14 +157,13 @@ async def test_a_server_that_says_0_does_not_count(site: Site, kind: Kind) -> No
 DENSE = {
     "Chinese": "我们需要在下一个版本之前修复这个问题" * 400,
     "digits": "3141592653589793238462643383279502884197" * 230,
-    "hex": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b" * 300,
 }
 
 
 @pytest.mark.parametrize("text", DENSE)
-async def test_text_of_many_tokens_is_not_taken_for_a_quarter_of_them(site: Site, text: str) -> None:
+async def test_what_is_cut_of_text_without_blanks_is_noticed(site: Site, text: str) -> None:
     kind = KINDS["lm-studio"]
-    kind.serve(site, kind.answer("all well", read=1200), context=8192)
+    kind.serve(site, kind.answer("all well", read=1000), context=8192)
     result, _ = await run(Local(url=site.url), DENSE[text][:5000])
     assert result.failure is not None
     assert "it has cut it" in result.failure.message
@@ -210,10 +209,21 @@ async def test_the_advice_about_a_window_is_given_where_it_is_what_is_too_small(
     assert "--ctx-size" not in error.failure.message
 
 
-async def test_words_that_are_one_token_each_are_not_taken_for_cut(site: Site) -> None:
+FEW = {
+    "long words": "internationalization responsibility characteristics " * 100,
+    "paths": "/usr/lib/python3/dist-packages/requests/adapters.py " * 60,
+    "code": "self.client.session.get(self.url.path)\n" * 60,
+    "Hindi": "यह एक बहुत ही महत्वपूर्ण परीक्षण है " * 60,
+    "addresses": "ann.smith@mail.example.org, " * 60,
+}
+"""Texts of which tokenizers make few tokens: by hundred words about so many."""
+
+
+@pytest.mark.parametrize("text", FEW)
+async def test_text_of_few_tokens_is_not_taken_for_cut(site: Site, text: str) -> None:
     kind = KINDS["openai"]
-    kind.serve(site, kind.answer("all well", read=300))
-    result, _ = await run(Local(url=site.url), "internationalization responsibility characteristics " * 100)
+    kind.serve(site, kind.answer("all well", read=len(FEW[text].split())))
+    result, _ = await run(Local(url=site.url), FEW[text])
     assert result.ok
 
 

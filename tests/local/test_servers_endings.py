@@ -275,6 +275,14 @@ async def test_a_connection_that_breaks_while_it_is_asked_for_its_models_says_ho
     assert not error.failure.message.endswith(": ")
 
 
-async def test_a_body_in_another_encoding_is_told(site: Site, kind: Kind) -> None:
+async def test_a_body_in_another_encoding_is_told(site: Site) -> None:
+    kind = KINDS["openai"]
     kind.serve(site, Reply(b"\x1f\x8b", headers={**kind.answer().headers, "Content-Encoding": "gzip"}))
-    assert "gzip" in (await start_error(Local(url=site.url))).failure.message
+    assert "text/event-stream in gzip" in (await start_error(Local(url=site.url))).failure.message
+
+
+@pytest.mark.parametrize("word", ["none", "Identity", "utf-8"])
+async def test_a_word_for_no_encoding_is_none(site: Site, kind: Kind, word: str) -> None:
+    whole = kind.answer("a")
+    kind.serve(site, Reply(whole.body, headers={**whole.headers, "Content-Encoding": word}, length=False))
+    assert (await run(Local(url=site.url)))[0].ok

@@ -12,7 +12,7 @@ from local_kit import Reply, Site, run, running_site, start_error
 
 import subagents
 from subagent_local import Local, LocalOptions
-from subagent_local._dialects import DIALECTS
+from subagent_local._servers.dialects import DIALECTS
 from subagent_local.options import DialectName
 
 pytestmark = pytest.mark.anyio
@@ -195,6 +195,7 @@ def test_a_wrong_option_is_refused_without_quoting_what_may_be_secret(case: str)
     [
         *("HTTP://LocalHost:80", " http://localhost:80\n", "http://localhost:80/v1", "http://localhost:80/v1/models/"),
         *("http://localhost:80/v1/chat/completions", "http://localhost:80/api/chat", "http://localhost:80//"),
+        *("http://localhost:80/api", "http://localhost:80/api/v1", "http://localhost:80/api/v0/models/"),
     ],
 )
 def test_an_address_is_kept_in_one_form(pasted: str) -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from subagent_local._sse import EventTooLong, ServerEvent, SseDecoder
+from subagent_local._asking.sse import EventTooLong, ServerEvent, SseDecoder
 
 CASES: dict[str, tuple[bytes, list[str]]] = {
     "one event": (b"data: a\n\n", ["a"]),

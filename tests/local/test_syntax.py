@@ -11,9 +11,9 @@ from typing import Any, cast
 import anyio
 import pytest
 
-from subagent_local import _syntax
-from subagent_local._rewrite import Unusable
-from subagent_local._syntax import check_syntax
+from subagent_local._files import syntax
+from subagent_local._files.rewrite import Unusable
+from subagent_local._files.syntax import check_syntax
 from subagent_workspace import Rewrite, read_files
 
 pytestmark = pytest.mark.anyio
@@ -118,7 +118,7 @@ RETURNS = "def f():\n try:\n" + "  if a: return\n" * 1_500 + " finally:\n" + "  
 @pytest.mark.parametrize("text", [NESTED, RETURNS], ids=["finally in finally", "returns before a finally"])
 async def test_what_a_compiler_makes_gigabytes_of_is_judged_at_once(tmp_path: Path, text: str) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("subagent_local._syntax.compile", checked_compile, raising=False)
+        patch.setattr("subagent_local._files.syntax.compile", checked_compile, raising=False)
         assert await judged(tmp_path, ".py", text) is None
         assert "an error of syntax" in (await judged(tmp_path, ".py", f"{text}return\n") or "")
 
@@ -137,7 +137,7 @@ async def test_a_stop_does_not_wait_for_a_parser(tmp_path: Path, monkeypatch: py
         there.set()
         go.wait(20)
 
-    monkeypatch.setattr(_syntax, "_PARSERS", {".toml": slow})
+    monkeypatch.setattr(syntax, "_PARSERS", {".toml": slow})
     try:
         with anyio.fail_after(20):
             async with anyio.create_task_group() as tasks:

@@ -10,9 +10,9 @@ import httpx
 import pytest
 from local_kit import Reply, Site
 
-from subagent_local._faults import ChatFailed
-from subagent_local._room import Window
-from subagent_local._window import measure
+from subagent_local._asking.faults import ChatFailed
+from subagent_local._asking.room import Window
+from subagent_local._asking.window import measure
 
 pytestmark = pytest.mark.anyio
 

@@ -20,7 +20,7 @@ import pytest
 from local_kit import CHAT, Reply, Seen, Site, piece, run, sse, start_error
 
 from subagent_local import Local
-from subagent_local._change import carry_out
+from subagent_local._files.change import carry_out
 from subagent_workspace import read_files
 from subagents import (
     Choice,
@@ -654,7 +654,7 @@ def test_the_end_of_the_event_loop_leaves_no_file_untold_of_which_the_disk_does_
 def test_a_disk_that_takes_longer_than_the_end_of_the_event_loop_waits_is_told(
     folder: Path, held: tuple[threading.Event, threading.Event], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("subagent_local._change._PATIENCE", 0.01)
+    monkeypatch.setattr("subagent_local._files.change._PATIENCE", 0.01)
     there, go = held
     try:
         link = asyncio.run(cancelled_while_it_writes(folder, there, lambda: None))

@@ -11,7 +11,7 @@ from uuid import uuid4
 import pytest
 
 from subagent_process import redact
-from subagents import Config, ConfigError, Provider, SubagentError, Unavailable, UnknownProvider
+from subagents import Config, ConfigError, Provider, SubagentError, Unavailable, UnknownProvider, create
 
 Install = Callable[..., Path]
 
@@ -276,6 +276,19 @@ def test_a_secret_at_any_depth_is_not_shown(install: Install, write: Write, give
     assert "hunter2secret" not in str(caught.value)
     assert "123456789" not in str(caught.value)
     assert "hunter2secret" not in redact("it said hunter2secret") or "pin" in given
+
+
+def test_what_stands_beside_a_secret_is_no_secret_elsewhere(install: Install, write: Write) -> None:
+    install("acme-talker", "talker = acme_talker:Talker", NESTED)
+    text = '[providers.talker.inner]\ntoken = "hunter3secret"\nurl = "http://127.0.0.1:8000/x"\n'
+    with pytest.raises(ConfigError):
+        Config(write(text)).provider("talker")
+    assert redact("hunter3secret of http://127.0.0.1:8000/x") == "[redacted] of http://127.0.0.1:8000/x"
+
+
+def test_a_list_of_texts_is_no_key_whatever_it_is_called() -> None:
+    assert create("local", options={"secret": ["a-pattern.toml"]}).name == "local"
+    assert redact("a-pattern.toml") == "a-pattern.toml"
 
 
 def test_many_faults_are_told_in_bounds(good: None, write: Write) -> None:

@@ -14,7 +14,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from subagent_local._pull import PullProgress, pull
+    from subagent_local._pulling.pull import PullProgress, pull
     from subagent_local.errors import (
         BadModelFile,
         CacheUnusable,
@@ -50,7 +50,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    "_pull": ("PullProgress", "pull"),
+    "_pulling.pull": ("PullProgress", "pull"),
     "errors": (
         "BadModelFile",
         "CacheUnusable",

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from subagents import Evidence, Failure, Result, StopReason, Usage
 
 if TYPE_CHECKING:
-    from subagent_local._chat import Answer
-    from subagent_local._engine import Engine
+    from subagent_local._asking.chat import Answer
+    from subagent_local._engine.child import Engine
 
 # The words after which an answer is whole, those that say why it is not, and nothing else: an answer that ends with
 # any other one ("abort", "error", "tool_calls") may be half of one.

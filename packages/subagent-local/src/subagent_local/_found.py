@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from subagent_local._cache import Cache
 from subagent_local._notices import announced, progress_notice, refused
-from subagent_local._pull import pull
+from subagent_local._pulling.cache import Cache
+from subagent_local._pulling.pull import pull
 from subagent_local.errors import BadModelFile, PullError, SourcesFailed, UnknownModel
 from subagent_local.models import find_model
 from subagents import Failure, NoticeEvent, StartError

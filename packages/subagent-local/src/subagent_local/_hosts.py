@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING, Final
 
 import httpx
 
-from subagent_local._chat import Answer, ask
-from subagent_local._counting import Wish
-from subagent_local._discovery import find_servers
+from subagent_local._asking.chat import Answer, ask
+from subagent_local._asking.faults import ChatFailed
+from subagent_local._asking.room import Window
+from subagent_local._asking.window import measure
+from subagent_local._asking.wire import OPENAI, Wire
 from subagent_local._ending import explained
-from subagent_local._engine import start_engine
-from subagent_local._faults import ChatFailed
+from subagent_local._engine.child import start_engine
+from subagent_local._files.prompt import Prompt
 from subagent_local._found import find
-from subagent_local._prompt import Prompt
-from subagent_local._room import Window
-from subagent_local._servers import open_client
-from subagent_local._window import measure
-from subagent_local._wire import OPENAI, Wire
+from subagent_local._servers.counting import Wish
+from subagent_local._servers.discovery import find_servers
+from subagent_local._servers.looking import open_client
 from subagents import Event, Failure, Link, NoticeEvent, StartError
 from subagents.backend.fields import read_key
 
@@ -70,7 +70,7 @@ class Host:
         accepted: Callable[[], None],
         emit: Callable[[Event], None],
     ) -> None:
-        """As `_chat.ask`. A server that refuses the switch for thinking is asked once more without it.
+        """As `_asking.chat.ask`. A server that refuses the switch for thinking is asked once more without it.
 
         Some do not know it, and some know no template (vLLM with a tokenizer of Mistral).
 
@@ -100,8 +100,9 @@ class Host:
         """
         if not self.widen or not window.cut(read):
             return None
+        at_least = "" if window.least is None else "at least "
         return (
-            f"the model server says that it has read {read:,} tokens of a prompt of {window.about}{window.prompt:,}: "
+            f"the model server says that it has read {read:,} tokens of a prompt of {at_least}{window.surely:,}: "
             f"it has cut it, and the answer is to a part of the question. Shorten the prompt, or {self.widen}"
         )
 

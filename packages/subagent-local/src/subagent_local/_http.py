@@ -17,15 +17,11 @@ IDENTITY = {"Accept-Encoding": "identity"}
 """Sent with every request whose body is read raw."""
 
 
-def is_encoded(response: httpx.Response) -> bool:
-    """Whether it comes in an encoding, which was not asked for."""
-    return response.headers.get("Content-Encoding", "identity") != "identity"
-
-
 def form(response: httpx.Response) -> str:
     """In which form a body comes, for an error."""
     kind = response.headers.get("Content-Type", "no Content-Type")
-    return f"{kind} in {response.headers['Content-Encoding']}" if is_encoded(response) else kind
+    encoding = response.headers.get("Content-Encoding")
+    return f"{kind} in {encoding}" if encoding else kind
 
 
 @asynccontextmanager

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from subagent_local._prompt import Prompt
-from subagent_local._pull import PullProgress
+from subagent_local._files.prompt import Prompt
+from subagent_local._pulling.pull import PullProgress
 from subagent_local.models import DEFAULT_MODEL, MODELS, SMALL_MODEL, LocalModel
 from subagents import NoticeEvent
 

@@ -13,14 +13,16 @@ from subagents.backend.fields import ApiKey, KeyVariable, plain_url
 
 DialectName: TypeAlias = Literal["llama.cpp", "ollama", "lm-studio", "vllm", "openai"]
 
-_PAGE: Final = re.compile(r"(/v1(/chat/completions|/models)?|/api/(chat|tags|generate))/?\Z")
+_PAGE: Final = re.compile(
+    r"(/v1|/api(/v[01])?)(/(chat|models|tags|generate|completions|chat/completions|responses))?/?\Z"
+)
 _OURS: Final = ("threads", "ready_timeout")  # of the engine that we own
 _THEIRS: Final = ("dialect", "api_key", "api_key_env")  # of a server
 
 
 def _address(value: str) -> str:
     """Of a server, without the page of it that people paste along."""
-    return value if value == "auto" else _PAGE.sub("", plain_url(value, option="unless it is auto, url")).rstrip("/")
+    return value if value == "auto" else _PAGE.sub("", plain_url(value, option="url", word="auto, or ")).rstrip("/")
 
 
 ServerUrl: TypeAlias = Annotated[str, AfterValidator(_address)]

@@ -16,12 +16,12 @@ from typing import ClassVar, Unpack, cast
 
 from pydantic import BaseModel
 
-from subagent_local._cache import Cache
-from subagent_local._change import Progress, carry_out
 from subagent_local._ending import result_of
-from subagent_local._files import check_files, load_files
+from subagent_local._files.change import Progress, carry_out
+from subagent_local._files.loading import check_files, load_files
 from subagent_local._notices import left_out, progress_notice
-from subagent_local._pull import pull
+from subagent_local._pulling.cache import Cache
+from subagent_local._pulling.pull import pull
 from subagent_local.errors import BadModelFile, CacheUnusable, UnknownModel
 from subagent_local.models import MODELS, LocalModel, find_model
 from subagent_local.options import LocalFields, LocalOptions
@@ -75,8 +75,8 @@ class Local(Provider):
     async def drive(self, task: Task, link: Link) -> None:
         """Ask the model once, and write the files that it was asked for. See the module for what counts when."""
         # Not at the top: httpx costs 60 ms to import, and whoever only lists providers needs none of it.
-        from subagent_local._chat import Answer, chat_body
-        from subagent_local._faults import ChatFailed, fault
+        from subagent_local._asking.chat import Answer, chat_body
+        from subagent_local._asking.faults import ChatFailed, fault
         from subagent_local._hosts import open_host
 
         options = self.options
@@ -128,7 +128,7 @@ class Local(Provider):
             ServerUnusable: there is no server where `url` says.
         """
         if self.options.url is not None:
-            from subagent_local._survey import list_models
+            from subagent_local._servers.survey import list_models
 
             return await list_models(self.options)
         cache = Cache()
@@ -156,10 +156,10 @@ class Local(Provider):
 
     async def _probe(self) -> Probe:
         if self.options.url is not None:
-            from subagent_local._survey import probe_server
+            from subagent_local._servers.survey import probe_server
 
             return await probe_server(self.options)
-        from subagent_local._engine import INSTALL, OR_A_SERVER, engine_version
+        from subagent_local._engine.child import INSTALL, OR_A_SERVER, engine_version
 
         installed = engine_version()
         if installed is None:

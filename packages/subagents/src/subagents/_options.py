@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any, Final, cast, get_args
+from typing import TYPE_CHECKING, Any, Final, cast, get_args, get_origin
 
 from subagent_process import redact, remember, removal_reason
 
@@ -41,8 +41,9 @@ def option_faults(model: type[BaseModel], given: Mapping[str, Any]) -> list[Faul
     """
     from pydantic import ValidationError
 
-    secrets = sorted(_secrets(model, given), key=len, reverse=True)
-    remember(secrets)  # whatever the provider says about it later
+    texts = list(_secrets(model, given))
+    remember(text for text, surely in texts if surely)  # whatever the provider says about it later
+    secrets = sorted({text for text, _ in texts}, key=len, reverse=True)
     try:
         model.model_validate(given)
     except ValidationError as exc:
@@ -62,19 +63,23 @@ def option_faults(model: type[BaseModel], given: Mapping[str, Any]) -> list[Faul
     return faults
 
 
-def _secrets(model: type[BaseModel], given: Mapping[str, Any]) -> set[str]:
-    """The texts that are secret: by the name of a key above them, or the type of the option, also a mistyped one."""
-    found: set[str] = set()
+def _secrets(model: type[BaseModel], given: Mapping[str, Any]) -> Iterator[tuple[str, bool]]:
+    """The texts that may be secret, each with whether it surely is: by its key, or by the type of the option.
+
+    What stands beside a secret may be one: it is left out of what is said here, and may be told elsewhere.
+    """
     for name, value in given.items():
-        meant = [name]
+        names = [name]
         if name not in model.model_fields and len(given) <= _MOST:
-            meant += get_close_matches(name, model.model_fields, n=1)
-        typed = any(_holds_secrets(model, one) for one in meant)
-        for path, text in _texts(value, tuple(meant)):
-            named = any(_names_secret(one, text) for one in path)
-            if len(text) >= _SHORTEST and (typed or named):
-                found.add(text)
-    return found
+            names += get_close_matches(name, model.model_fields, n=1)
+        kinds = [model.model_fields[one].annotation for one in names if one in model.model_fields]
+        direct, beside = any(map(_is_secret, kinds)), any(map(_holds_secrets, kinds))
+        if any(get_origin(kind) in (list, tuple) for kind in kinds) and not direct:
+            names = []  # a list of texts is no key, whatever it is called: patterns of secret files
+        for keys, text in _texts(value):
+            surely = direct or any(_names_secret(key, text) for key in keys[-1:] or names)
+            if surely or beside or any(_names_secret(key, text) for key in (*names, *keys)):
+                yield text, surely
 
 
 def _names_secret(key: str, text: str) -> bool:
@@ -83,31 +88,29 @@ def _names_secret(key: str, text: str) -> bool:
     return not variable and removal_reason(key.upper(), text) == "credential"
 
 
-def _holds_secrets(model: type[BaseModel], name: str) -> bool:
-    """Whether the type of an option has secrets in it, at any depth."""
-    from pydantic import BaseModel, SecretBytes, SecretStr
+def _is_secret(kind: Any) -> bool:
+    from pydantic import SecretBytes, SecretStr
 
-    field = model.model_fields.get(name)
-    pending: list[Any] = [] if field is None else [field.annotation]
-    seen: list[Any] = []
-    while pending:
-        one = pending.pop()
-        if one is SecretStr or one is SecretBytes:
-            return True
-        pending += get_args(one)
-        if isinstance(one, type) and issubclass(one, BaseModel) and one not in seen:
-            seen.append(one)
-            pending += [inner.annotation for inner in one.model_fields.values()]
-    return False
+    return kind in (SecretStr, SecretBytes) or any(map(_is_secret, get_args(kind)))
 
 
-def _texts(value: object, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], str]]:
-    """Every text and number, with the keys above it."""
+def _holds_secrets(kind: Any, above: tuple[Any, ...] = ()) -> bool:
+    """Whether a type is secret, or a model in it has fields that are, at any depth."""
+    from pydantic import BaseModel
+
+    if isinstance(kind, type) and issubclass(kind, BaseModel):
+        inside = () if kind in above else kind.model_fields.values()
+        return any(_holds_secrets(field.annotation, (*above, kind)) for field in inside)
+    return _is_secret(kind) or any(_holds_secrets(one, above) for one in get_args(kind))
+
+
+def _texts(value: object, keys: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], str]]:
+    """Every text and number that is long enough for a secret, with the keys above it."""
     if isinstance(value, Mapping):
         for key, one in cast("Mapping[object, object]", value).items():
-            yield from _texts(one, (*path, str(key)))
+            yield from _texts(one, (*keys, str(key)))
     elif isinstance(value, list | tuple):
         for one in cast("list[object]", value):
-            yield from _texts(one, path)
-    elif isinstance(value, str | int | float) and not isinstance(value, bool):
-        yield path, str(value)
+            yield from _texts(one, keys)
+    elif isinstance(value, str | int | float) and len(text := str(value)) >= _SHORTEST:
+        yield keys, text

@@ -20,6 +20,7 @@ HomeKind: TypeAlias = Literal["isolated", "inherit"]
 _HOMES: Final = ("isolated", "inherit")
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _KEY: Final = re.compile(r"[\x21-\x7e]+")
+_APART: Final = re.compile(r"[?#]|(?<!/)@")  # also in the path: a password may hold a slash
 _PRINTABLE: Final = re.compile(r"[^\x00-\x20\x7f]+")
 
 
@@ -65,7 +66,7 @@ def _variable(value: str) -> str:
     return value
 
 
-def plain_url(value: str, *, option: str = "base_url") -> str:
+def plain_url(value: str, *, option: str = "base_url", word: str = "") -> str:
     """The address as it is compared later: no blanks around it, scheme and host in lower case, no slash at its end.
 
     Raises:
@@ -78,8 +79,8 @@ def plain_url(value: str, *, option: str = "base_url") -> str:
     except ValueError:  # its text may quote a piece of a password
         whole, parts = False, urlsplit("")
     if not whole or not _PRINTABLE.fullmatch(value):
-        raise ValueError(f"{option} is http://… or https://… with a host")
-    if any(mark in value for mark in "@?#"):
+        raise ValueError(f"{option} is {word}http://… or https://… with a host")
+    if _APART.search(value):
         raise ValueError(f"{option} holds no user, password, query or fragment: give the key as api_key")
     return parts._replace(netloc=parts.netloc.lower()).geturl().rstrip("/")
 

@@ -19,11 +19,11 @@ import anyio
 import anyio.lowlevel
 import httpx
 
-from subagent_local._faults import ChatFailed, broken, error_inside, fault, quoted, refusal
-from subagent_local._http import IDENTITY, form, is_encoded, raw_body
+from subagent_local._asking.faults import ChatFailed, broken, error_inside, fault, quoted, refusal
+from subagent_local._asking.sse import EventTooLong, ServerEvent
+from subagent_local._asking.wire import OPENAI, Wire
+from subagent_local._http import IDENTITY, form, raw_body
 from subagent_local._json import at, count, items, parsed, table
-from subagent_local._sse import EventTooLong, ServerEvent
-from subagent_local._wire import OPENAI, Wire
 from subagents import Event, NoticeEvent, TextEvent, ThoughtEvent, Usage
 
 _AFTER_FINISH = 2.0  # seconds for the usage that follows the end of an answer; the verdict does not depend on it
@@ -155,9 +155,6 @@ class _Reader:
 
     async def read(self, response: httpx.Response, chunks: AsyncIterator[bytes]) -> None:
         decoder, head = self.wire.decoder(), bytearray()
-        strange = fault("protocol", f"the model server answered with {form(response)}, not with {self.wire.says}")
-        if is_encoded(response):
-            raise strange
         async for chunk in chunks:
             if not self.events:
                 head += chunk[: _ERROR_BYTES - len(head)]
@@ -167,7 +164,8 @@ class _Reader:
         self._take(decoder.close())
         if not self.events:
             text = head.decode("utf-8", "replace")
-            raise error_inside(parsed(text)) or strange
+            says = f"the model server answered with {form(response)}, not with {self.wire.says}"
+            raise error_inside(parsed(text)) or fault("protocol", says)
 
     def _take(self, events: Iterable[ServerEvent]) -> bool:
         """Take events in; whether the server says that it was the last one."""

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import anyio
 import httpx
 
-from subagent_local._faults import broken, fault, refusal
+from subagent_local._asking.faults import broken, fault, refusal
 from subagent_local._http import IDENTITY, form, raw_body
 from subagent_local._json import parsed
 

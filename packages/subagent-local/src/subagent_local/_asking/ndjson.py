@@ -1,12 +1,12 @@
-"""Newline-delimited JSON as Ollama streams it, decoded as the bytes come, in the shape of `_sse`.
+"""Newline-delimited JSON as Ollama streams it, decoded as the bytes come, in the shape of `sse`.
 
-Linear in its input and bounded like `_sse`. Blank lines pass. What is on a line is not looked at here: a line that is
+Linear in its input and bounded like `sse`. Blank lines pass. What is on a line is not looked at here: a line that is
 no JSON is the reader's to refuse, because in an answer it may stand for half of one. The last line may lack its end.
 """
 
 from __future__ import annotations
 
-from subagent_local._sse import LIMIT, EventTooLong, ServerEvent
+from subagent_local._asking.sse import LIMIT, EventTooLong, ServerEvent
 
 
 class NdjsonDecoder:

@@ -1,4 +1,4 @@
-"""The embedded engine: `_server.py` as an owned child, one per run, reached over loopback with a key of its own.
+"""The embedded engine: `_engine/server.py` as an owned child, one per run, reached over loopback with a key of its own.
 
 One child per run is what makes the rest simple. Cancelling is ending the child: it leaves when its standard input
 ends, also in the middle of a prompt (observed: 0.02 s), and the ladder of `open_process` kills it after a second if
@@ -21,7 +21,7 @@ from pathlib import Path
 import anyio
 import httpx
 
-from subagent_local._cpus import default_threads
+from subagent_local._engine.cpus import default_threads
 from subagent_process import Ladder, OwnedProcess, ShutdownReport, StderrTail, child_env, open_process, throwaway_home
 from subagents import Failure, Link, StartError
 
@@ -35,7 +35,7 @@ _LADDER = Ladder(eof=1.0, term=1.0)
 # tokens a second).
 _WAITING = {"OMP_WAIT_POLICY": "passive"}
 _NEWS = 0.5  # seconds in which a child that broke its connection is seen to have ended, and its last words arrive
-_SCRIPT = Path(__file__).with_name("_server.py")
+_SCRIPT = Path(__file__).with_name("server.py")
 
 
 class Child:

@@ -13,13 +13,13 @@ from typing import Final, TypeAlias
 
 import httpx
 
-from subagent_local._faults import ChatFailed
+from subagent_local._asking.faults import ChatFailed
+from subagent_local._asking.pages import bounded, fetch
+from subagent_local._asking.room import Window, estimate, least
+from subagent_local._asking.window import measure
+from subagent_local._files.prompt import Prompt
 from subagent_local._json import at, count, table
-from subagent_local._pages import bounded, fetch
-from subagent_local._prompt import Prompt
-from subagent_local._room import Window, estimate, least
-from subagent_local._served import Served
-from subagent_local._window import measure
+from subagent_local._servers.served import Served
 
 UNKNOWN_WINDOW: Final = 4096
 """Tokens that a window is taken to have where neither the server nor the options say: what most of them load with."""

@@ -1,6 +1,6 @@
 """A server that a person runs: reached, recognised, and asked which models it has.
 
-Only what was asked for is contacted: the address that was given, or, for `auto`, `_discovery`'s ports of this machine.
+Only what was asked for is contacted: the address that was given, or, for `auto`, `discovery`'s ports of this machine.
 Redirects are not followed, since the key would go along. Variables of the environment that name a proxy do not count
 for this machine. The key goes as a bearer token in a header; where a server repeats it in an error, it is taken out
 (`read_key` remembers it).
@@ -17,10 +17,10 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from subagent_local._dialects import DIALECTS, Dialect
-from subagent_local._faults import ChatFailed, fault, is_redirect
-from subagent_local._pages import bounded, fetch
-from subagent_local._served import Served
+from subagent_local._asking.faults import ChatFailed, fault, is_redirect
+from subagent_local._asking.pages import bounded, fetch
+from subagent_local._servers.dialects import DIALECTS, Dialect
+from subagent_local._servers.served import Served
 
 LOOK: Final = 10.0
 """Seconds in which a server has to say what it is and which models it has."""
@@ -30,7 +30,7 @@ _CONNECT: Final = 5.0
 _TELLING: Final = frozenset({401, 403, 429, 503})
 """Statuses that say something of the whole server, whichever page it was asked for."""
 
-_WRONG: Final = _TELLING | frozenset((*range(300, 400), *range(500, 600)))
+_WRONG: Final = _TELLING | frozenset((*range(300, 400), *range(500, 600))) - {501}
 """Those that say that a page, which is there, could not be had."""
 
 
@@ -90,6 +90,9 @@ def open_client(url: str, key: str | None) -> httpx.AsyncClient:
     headers = {} if key is None else {"Authorization": f"Bearer {key}"}
     try:
         verify = httpx.URL(url).scheme == "https"  # else the certificates are loaded for nothing: 20 ms
+    except httpx.InvalidURL as error:
+        raise fault("protocol", f"{url} is no address: {error}") from error
+    try:
         return httpx.AsyncClient(
             base_url=url,
             headers=headers,
@@ -120,7 +123,6 @@ async def look(url: str, key: str | None, dialect: str | None = None, *, within:
                 found = candidates[0] if len(candidates) == 1 else await _recognise(client, url, candidates)
                 pages = {path: await _page(client, path) for path in found.pages}
                 missing = {path: page for path, page in pages.items() if isinstance(page, ChatFailed)}
-                _judge(missing.values(), _WRONG)
         except ChatFailed as error:
             if isinstance(error.__cause__, httpx.ConnectError | httpx.ConnectTimeout):
                 raise fault("network", _unreached(url, error.__cause__)) from error
@@ -128,6 +130,8 @@ async def look(url: str, key: str | None, dialect: str | None = None, *, within:
     models: dict[str, Served] = {}
     for model in found.models(list(pages.values())):
         models.setdefault(model.name, model)
+    if not models:
+        _judge(missing.values(), _WRONG)
     unread = ", ".join(f"{path}: {_answered(page)}" for path, page in missing.items())
     return Seen(url, found, tuple(models.values()), f" ({unread})" if unread else "")
 

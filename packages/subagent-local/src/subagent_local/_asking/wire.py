@@ -2,7 +2,7 @@
 
 There are two: the chat completions of the OpenAI API as server-sent events, which nearly every server speaks, and the
 native chat of Ollama as newline-delimited JSON. The pieces of the second are turned into those of the first, so that
-one reader (`_chat`) knows what an answer is, for both.
+one reader (`chat`) knows what an answer is, for both.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
+from subagent_local._asking.ndjson import NdjsonDecoder
+from subagent_local._asking.sse import ServerEvent, SseDecoder
 from subagent_local._json import table
-from subagent_local._ndjson import NdjsonDecoder
-from subagent_local._sse import ServerEvent, SseDecoder
 
 
 class Decoder(Protocol):

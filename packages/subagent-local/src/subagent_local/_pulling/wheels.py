@@ -13,8 +13,8 @@ from typing import IO
 
 from anyio import from_thread, to_thread
 
-from subagent_local._cache import cache_errors
-from subagent_local._download import SourceError
+from subagent_local._pulling.cache import cache_errors
+from subagent_local._pulling.download import SourceError
 
 _BLOCK = 1 << 20
 _TAIL = 20 + 22 + 65535  # the zip64 locator, and the end record of a zip file with the longest comment

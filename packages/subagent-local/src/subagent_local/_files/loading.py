@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Final, cast
 
 from anyio import to_thread
 
-from subagent_local._marks import find_mark
-from subagent_local._prompt import Prompt, compose, unseen
-from subagent_local._room import Window
+from subagent_local._asking.room import Window
+from subagent_local._files.marks import find_mark
+from subagent_local._files.prompt import Prompt, compose, unseen
 from subagent_local.models import MODELS
 from subagent_workspace import FilesRefused, Limits, Sources, TextFile, WorkspaceError, check_paths, read_files
 from subagent_workspace.protection import PROTECTED, SECRET

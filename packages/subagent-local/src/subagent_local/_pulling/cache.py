@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING
 import anyio
 from anyio import from_thread, to_thread
 
-from subagent_local import _settings
+from subagent_local._pulling import settings
 from subagent_local.errors import CacheUnusable, DiskFull
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class Cache:
         Raises:
             CacheUnusable: the configured place means nothing.
         """
-        base = Path(root) if root is not None else _settings.cache_root(_settings.environment())
+        base = Path(root) if root is not None else settings.cache_root(settings.environment())
         self.folder = base.absolute() / "models"
 
     def path(self, model: LocalModel) -> Path:

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import httpx
 
-from subagent_local._cache import Cache, cache_errors, sha256_of
-from subagent_local._download import SourceError, fetch_file, fetch_page, open_client
-from subagent_local._index import Index, IndexConfig, configured, index_at
-from subagent_local._simple import ACCEPT, Wheel, list_local, parse_page, pick, project_name
-from subagent_local._urls import local_path, same_origin, shown
-from subagent_local._wheels import append_member
+from subagent_local._pulling.cache import Cache, cache_errors, sha256_of
+from subagent_local._pulling.download import SourceError, fetch_file, fetch_page, open_client
+from subagent_local._pulling.index import Index, IndexConfig, configured, index_at
+from subagent_local._pulling.simple import ACCEPT, Wheel, list_local, parse_page, pick, project_name
+from subagent_local._pulling.urls import local_path, same_origin, shown
+from subagent_local._pulling.wheels import append_member
 from subagent_local.models import HubFile, LocalModel, WheelParts
 
 # What each kind of source puts into the room; nothing else lies there.

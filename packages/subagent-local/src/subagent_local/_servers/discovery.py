@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Final
 
 import anyio
 
-from subagent_local._dialects import DIALECTS
-from subagent_local._faults import ChatFailed, fault
-from subagent_local._served import Served
-from subagent_local._servers import NOBODY, Seen, known, look
+from subagent_local._asking.faults import ChatFailed, fault
+from subagent_local._servers.dialects import DIALECTS
+from subagent_local._servers.looking import NOBODY, Seen, known, look
+from subagent_local._servers.served import Served
 from subagents import Failure
 from subagents.backend.fields import read_key
 

@@ -14,7 +14,7 @@ with a plainer first text, without "never write them", the tags were copied into
 in the instructions, which helps with other values, is left out here: it was not part of what was measured.
 
 Characters that do not show are left out of what the model sees: text may hide in them that no person has read.  The
-marks of chat templates are broken by a space, since the engine would take them for its own (`_marks`).  What the model
+marks of chat templates are broken by a space, since the engine would take them for its own (`marks`).  What the model
 does not see it cannot write again, so a file that holds either is refused for writing (`unseen`, `find_mark`).
 """
 
@@ -28,7 +28,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Final
 
-from subagent_local._marks import break_marks
+from subagent_local._files.marks import break_marks
 from subagent_workspace import Sources, TextFile
 from subagents import Task, visible
 

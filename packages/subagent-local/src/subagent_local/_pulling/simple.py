@@ -15,7 +15,7 @@ from pathlib import Path
 from urllib.parse import unquote, urljoin, urlsplit
 
 from subagent_local._json import at, count, items, parsed, table
-from subagent_local._urls import split_auth
+from subagent_local._pulling.urls import split_auth
 
 ACCEPT = "application/vnd.pypi.simple.v1+json, application/vnd.pypi.simple.v1+html;q=0.2, text/html;q=0.01"
 

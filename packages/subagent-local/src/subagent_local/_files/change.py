@@ -14,8 +14,8 @@ from typing import Final
 import anyio
 from anyio import to_thread
 
-from subagent_local._rewrite import Change, Unusable, read_change
-from subagent_local._syntax import check_syntax
+from subagent_local._files.rewrite import Change, Unusable, read_change
+from subagent_local._files.syntax import check_syntax
 from subagent_workspace import (
     PathsRefused,
     Rewrite,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from subagent_local._discovery import find_servers
-from subagent_local._faults import ChatFailed
+from subagent_local._asking.faults import ChatFailed
+from subagent_local._servers.discovery import find_servers
 from subagent_local.errors import ServerUnusable
 from subagents import FailureKind, Model, Probe, StartError
 

@@ -13,10 +13,10 @@ from urllib.parse import quote
 
 import httpx
 
-from subagent_local._faults import fault
+from subagent_local._asking.faults import fault
+from subagent_local._asking.pages import bounded, fetch
+from subagent_local._asking.room import Window
 from subagent_local._json import at, count, items
-from subagent_local._pages import bounded, fetch
-from subagent_local._room import Window
 
 
 async def measure(
