@@ -287,7 +287,7 @@ async def test_without_download_the_failure_says_how_to_pull_and_names_the_quick
 def tiny(cache: Path, monkeypatch: pytest.MonkeyPatch) -> MadeUp:
     """A made-up model in place of the table."""
     model = made_up()
-    for module in ("models", "provider", "_files", "_notices"):
+    for module in ("models", "provider", "_files.loading", "_notices"):
         monkeypatch.setattr(f"subagent_local.{module}.MODELS", {"tiny": model.model, "smollm2-135m": model.model})
     return model
 
