@@ -8,7 +8,7 @@ from pathlib import Path
 import anyio
 import anyio.to_thread
 import pytest
-from dialect_kit import KINDS, MODEL, SCHEMA, Kind, page, without_end
+from dialect_kit import KINDS, MODEL, SCHEMA, Kind, ollama_pages, page, without_end
 from local_kit import Reply, Site, run, start_error
 
 import subagents
@@ -65,6 +65,17 @@ async def test_ollama_is_told_its_window_and_to_cut_nothing(site: Site) -> None:
     assert (body["truncate"], body["shift"]) == (False, False)
     assert "response_format" not in body
     assert not site.asked("/v1/chat/completions")
+
+
+async def test_what_the_file_of_a_model_of_ollama_says_counts(site: Site) -> None:
+    KINDS["ollama"].serve(site, context=4096)
+    said = json.loads(ollama_pages()["/api/show"].body)
+    site.scripts["/api/show"] = page({**said, "system": "You are a pirate. " * 120})
+    await run(Local(url=site.url))
+    (body,) = KINDS["ollama"].asked(site)
+    assert body["shift"] is False
+    site.scripts["/api/show"] = page({**said, "messages": [{"role": "user", "content": "Arr! " * 3000}]})
+    assert "the 4,096 of the window" in (await start_error(Local(url=site.url))).failure.message
 
 
 WINDOWS: dict[str, tuple[int | None, dict[str, int], int]] = {
@@ -210,20 +221,21 @@ async def test_the_advice_about_a_window_is_given_where_it_is_what_is_too_small(
 
 
 FEW = {
-    "long words": "internationalization responsibility characteristics " * 100,
-    "paths": "/usr/lib/python3/dist-packages/requests/adapters.py " * 60,
-    "code": "self.client.session.get(self.url.path)\n" * 60,
-    "Hindi": "यह एक बहुत ही महत्वपूर्ण परीक्षण है " * 60,
-    "addresses": "ann.smith@mail.example.org, " * 60,
+    "long words": ("internationalization responsibility characteristics ", 3),
+    "paths": ("/usr/lib/python3/dist-packages/requests/adapters.py ", 8),
+    "code": ("self.client.session.get(self.url.path)\n", 7),
+    "Hindi": ("यह एक बहुत ही महत्वपूर्ण परीक्षण है ", 7),
+    "addresses": ("ann.smith@mail.example.org, ", 5),
 }
-"""Texts of which tokenizers make few tokens: by hundred words about so many."""
+"""Texts of which tokenizers make few tokens, and how many at the least."""
 
 
-@pytest.mark.parametrize("text", FEW)
-async def test_text_of_few_tokens_is_not_taken_for_cut(site: Site, text: str) -> None:
+@pytest.mark.parametrize("case", FEW)
+async def test_text_of_few_tokens_is_not_taken_for_cut(site: Site, case: str) -> None:
+    text, tokens = FEW[case]
     kind = KINDS["openai"]
-    kind.serve(site, kind.answer("all well", read=len(FEW[text].split())))
-    result, _ = await run(Local(url=site.url), FEW[text])
+    kind.serve(site, kind.answer("all well", read=60 * tokens))
+    result, _ = await run(Local(url=site.url), text * 60)
     assert result.ok
 
 

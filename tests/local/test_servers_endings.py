@@ -227,12 +227,13 @@ async def test_the_page_that_counts_has_to_answer_in_json(site: Site) -> None:
     assert "without an end" in (await start_error(Local(url=site.url))).failure.message
 
 
-async def test_what_comes_after_the_last_word_is_no_part_of_the_answer(site: Site, kind: Kind) -> None:
+async def test_a_server_that_goes_on_after_the_last_word_has_given_no_whole_answer(site: Site, kind: Kind) -> None:
     whole, late = kind.answer("a"), kind.answer("b", finish=None, read=None)
     body = whole.body.replace(b"data: [DONE]\n\n", b"") + late.body
     kind.serve(site, Reply(body, headers=whole.headers, length=False))
     result, _ = await run(Local(url=site.url))
-    assert (result.ok, result.output) == (True, "a")
+    assert result.failure is not None
+    assert (result.failure.kind, "went on" in result.failure.message) == ("protocol", True)
 
 
 async def test_an_error_inside_a_stream_is_not_asked_again(site: Site, kind: Kind) -> None:

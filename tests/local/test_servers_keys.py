@@ -195,11 +195,16 @@ def test_a_wrong_option_is_refused_without_quoting_what_may_be_secret(case: str)
     [
         *("HTTP://LocalHost:80", " http://localhost:80\n", "http://localhost:80/v1", "http://localhost:80/v1/models/"),
         *("http://localhost:80/v1/chat/completions", "http://localhost:80/api/chat", "http://localhost:80//"),
-        *("http://localhost:80/api", "http://localhost:80/api/v1", "http://localhost:80/api/v0/models/"),
     ],
 )
 def test_an_address_is_kept_in_one_form(pasted: str) -> None:
     assert LocalOptions(url=pasted).url == "http://localhost:80"
+
+
+@pytest.mark.parametrize("base", ["https://openrouter.ai/api", "http://host/llm", "http://host/@org/a"])
+def test_what_stands_in_front_of_the_page_stays(base: str) -> None:
+    for end in ("", "/", "/v1", "/v1/models", "/v1/chat/completions"):
+        assert LocalOptions(url=base + end).url == base
 
 
 def test_room_for_an_answer_is_held_against_a_window_that_is_known() -> None:

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import anyio
 import pytest
-from llama_kit import NAME, WINDOW, Llama
+from llama_kit import KEY, NAME, WINDOW, Llama
 from local_kit import run, start_error
 
 from subagent_local import Local
+from subagent_local._asking.pages import fetch
+from subagent_local._asking.room import least
+from subagent_local._json import at, items
+from subagent_local._servers.looking import open_client
 from subagents import NoticeEvent, Result, TextEvent, UsageEvent
 
 pytestmark = pytest.mark.anyio
@@ -70,6 +76,26 @@ async def test_the_models_of_a_real_server_and_its_probe(llama: Llama) -> None:
     assert (probe.available, probe.path) == (True, llama.url)
     error = await start_error(llama.local(model="another"))
     assert f"no model that is called 'another': it has {NAME}" in error.failure.message
+
+
+TEXTS = {
+    "code": Path(__file__).read_text(encoding="utf-8"),
+    "paths": "/usr/lib/python3/dist-packages/requests/adapters.py\n" * 20,
+    "dotted": "self.client.session.get(self.url.path)\n" * 20,
+    "SQL": "SELECT a.id, b.name FROM users a JOIN names b ON a.id = b.id WHERE b.name LIKE '%x%';\n" * 20,
+    "Hindi": "यह एक बहुत ही महत्वपूर्ण परीक्षण है\n" * 20,
+    "Japanese": "私たちは次のバージョンの前にこの問題を修正する必要があります\n" * 20,
+    "long words": "internationalization responsibility characteristics " * 20,
+    "JSON": '{"a":1,"b":[2,3],"c":{"d":"e"}}' * 20,
+}
+
+
+@pytest.mark.parametrize("text", TEXTS)
+async def test_no_text_has_fewer_tokens_than_the_least(llama: Llama, text: str) -> None:
+    async with open_client(llama.url, KEY) as client:
+        tokens = len(items(at(await fetch(client, "/tokenize", {"content": TEXTS[text]}), "tokens")))
+    assert tokens
+    assert least(TEXTS[text]) <= tokens
 
 
 async def stopped(local: Local, prompt: str, when: type[TextEvent | NoticeEvent]) -> Result:

@@ -23,10 +23,12 @@ import subagents
 class Inner(BaseModel):
     model_config = ConfigDict(extra="allow")
     token: SecretStr | None = None
+    opener: SecretStr | None = None
     @field_validator("*", mode="before")
     def tell(cls, value): raise ValueError(f"cannot use {value}")
 class Options(BaseModel):
     inner: Inner | None = None
+    speed: int = 1
     pin: SecretStr | None = None
     @field_validator("inner", "pin", mode="before")
     def talk(cls, value): raise ValueError(f"cannot use {value}")
@@ -284,6 +286,20 @@ def test_what_stands_beside_a_secret_is_no_secret_elsewhere(install: Install, wr
     with pytest.raises(ConfigError):
         Config(write(text)).provider("talker")
     assert redact("hunter3secret of http://127.0.0.1:8000/x") == "[redacted] of http://127.0.0.1:8000/x"
+
+
+def test_a_secret_of_a_nested_model_is_remembered(install: Install, write: Write) -> None:
+    install("acme-talker", "talker = acme_talker:Talker", NESTED)
+    with pytest.raises(ConfigError):
+        Config(write('[providers.talker.inner]\nopener = "9999sesame"\n')).provider("talker")
+    assert redact("9999sesame") == "[redacted]"
+
+
+def test_an_error_elsewhere_is_not_searched_for_what_may_be_secret(install: Install, write: Write) -> None:
+    install("acme-talker", "talker = acme_talker:Talker", NESTED)
+    text = '[providers.talker]\nspeed = "input should"\n[providers.talker.inner]\nurl = "valid integer"\n'
+    with pytest.raises(ConfigError, match="speed: input should be a valid integer"):
+        Config(write(text)).provider("talker")
 
 
 def test_a_list_of_texts_is_no_key_whatever_it_is_called() -> None:

@@ -38,6 +38,9 @@ def result_of(answer: Answer, model: str, failure: Failure | None) -> Result:
     if stop == "error" and failure is None:
         reason = f"the model server stopped with {answer.finish or ''!r}, which does not say that the answer is whole"
         failure = Failure("protocol", "run", reason)
+    if answer.went_on and failure is None:
+        stop, went_on = "error", "the model server went on after it had said that the answer was whole"
+        failure = Failure("protocol", "run", went_on)
     if stop == "completed" and not answer.text.strip():
         stop = "error"
         empty = "the model thought about it and gave no answer" if answer.thought else "the model gave an empty answer"

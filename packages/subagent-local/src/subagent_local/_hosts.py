@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 
 Body = Mapping[str, object]
 _BAD_REQUEST: Final = frozenset({400, 422})
-_SWITCH: Final = re.compile("chat_template|think|reasoning", re.IGNORECASE)  # in what refuses a switch for thinking
+_SWITCH: Final = re.compile(r"chat_template|enable_thinking|reasoning_effort|support thinking|[\"']think[\"']")
+"""In what refuses a switch for thinking."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +92,7 @@ class Host:
             refused = error.failure.http_status in _BAD_REQUEST and _SWITCH.search(error.failure.message)
             if not (self.thinking_off and refused) or begun:
                 raise
+            emit(NoticeEvent(f"{self.model} cannot be told not to think", "server"))
             await more(self.client, request, answer)
 
     def cut(self, window: Window, read: int | None) -> str | None:

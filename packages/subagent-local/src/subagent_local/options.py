@@ -13,9 +13,7 @@ from subagents.backend.fields import ApiKey, KeyVariable, plain_url
 
 DialectName: TypeAlias = Literal["llama.cpp", "ollama", "lm-studio", "vllm", "openai"]
 
-_PAGE: Final = re.compile(
-    r"(/v1|/api(/v[01])?)(/(chat|models|tags|generate|completions|chat/completions|responses))?/?\Z"
-)
+_PAGE: Final = re.compile(r"(/v1(/(models|completions|chat/completions|responses))?|/api/(chat|tags|generate))/?\Z")
 _OURS: Final = ("threads", "ready_timeout")  # of the engine that we own
 _THEIRS: Final = ("dialect", "api_key", "api_key_env")  # of a server
 

@@ -136,7 +136,7 @@ class Config:
         try:
             # It would wait for whoever writes into it; those of a shell's <(…) have somebody.
             if not str(self.path).startswith(("/dev/", "/proc/")) and self.path.is_fifo():
-                raise ConfigError(f"{self.path}: a pipe: give a file")
+                raise ConfigError(f"{self.path}: a pipe, which may never end: give a file")
             with self.path.open("rb") as file:
                 data = file.read(_LIMIT + 1)
         except (OSError, ValueError) as exc:  # ValueError: a null character

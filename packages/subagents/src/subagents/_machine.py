@@ -61,6 +61,7 @@ async def look_at_machine() -> list[Fact]:
         "cache": _cache,
         "temporary files": _temporary,
         "git": _git,
+        "packages": _packages,
     }
     facts: dict[str, Fact] = {}
 
@@ -76,7 +77,7 @@ async def look_at_machine() -> list[Fact]:
         for name, body in looks.items():
             tasks.start_soon(look, name, body)
     nested = [_nested(depth())] if depth() else []
-    return [*(facts[name] for name in looks), *map(_packages, unreadable()), *nested]
+    return [*(facts[name] for name in looks if name != "packages" or not facts[name].ok), *nested]
 
 
 async def _python() -> Fact:
@@ -128,8 +129,11 @@ async def _git() -> Fact:
     return Fact("git", True, f"{await version_of(paths[0], 'git', _VERSION)}, {paths[0]}")
 
 
-def _packages(why: str) -> Fact:
-    return Fact("packages", False, f"{why}: what it offers is not there", "install that package anew, or remove it")
+async def _packages() -> Fact:
+    """Told only where something is wrong with one."""
+    found = await to_thread.run_sync(unreadable, abandon_on_cancel=True)
+    detail = f"{'; '.join(found)}: providers that it offers are not there"
+    return Fact("packages", not found, detail, "install that package anew, or remove it")
 
 
 def _nested(deep: int) -> Fact:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 _VARIABLE: Final = re.compile(r"[A-Z_][A-Z0-9_]*")  # not every name: a key in its place may look like one
 _MOST: Final = 200  # faults that are told, and unknown names that are held against the known ones
+_SUSPECTED: Final = 8  # characters of what may be one
 _SHORTEST: Final = 4  # characters of a secret: a shorter one stands in ordinary words
 
 
@@ -42,8 +43,7 @@ def option_faults(model: type[BaseModel], given: Mapping[str, Any]) -> list[Faul
     from pydantic import ValidationError
 
     texts = list(_secrets(model, given))
-    remember(text for text, surely in texts if surely)  # whatever the provider says about it later
-    secrets = sorted({text for text, _ in texts}, key=len, reverse=True)
+    remember(text for _, text, surely in texts if surely)  # whatever the provider says about it later
     try:
         model.model_validate(given)
     except ValidationError as exc:
@@ -57,29 +57,33 @@ def option_faults(model: type[BaseModel], given: Mapping[str, Any]) -> list[Faul
         if error["type"] == "extra_forbidden" and len(path) == 1:
             near = get_close_matches(str(path[0]), model.model_fields, n=1)
             says = f"there is no such option{f'; did you mean {near[0]}?' if near else ''}"
-        for secret in secrets:  # a validator of somebody else's may repeat what it got
+        mine = {text for option, text, surely in texts if surely or option == path[:1]}
+        for secret in sorted(mine, key=len, reverse=True):  # a validator of somebody else's may repeat what it got
             says = says.replace(secret, "[redacted]")
         faults.append(Fault(path, redact(says)))
     return faults
 
 
-def _secrets(model: type[BaseModel], given: Mapping[str, Any]) -> Iterator[tuple[str, bool]]:
-    """The texts that may be secret, each with whether it surely is: by its key, or by the type of the option.
+def _secrets(model: type[BaseModel], given: Mapping[str, Any]) -> Iterator[tuple[tuple[str], str, bool]]:
+    """The texts that may be secret: of which option, and whether it surely is, by its key or by its type.
 
-    What stands beside a secret may be one: it is left out of what is said here, and may be told elsewhere.
+    What stands beside a secret may be one: it is left out of what is said of this option, and may be told elsewhere.
     """
     for name, value in given.items():
         names = [name]
         if name not in model.model_fields and len(given) <= _MOST:
             names += get_close_matches(name, model.model_fields, n=1)
         kinds = [model.model_fields[one].annotation for one in names if one in model.model_fields]
-        direct, beside = any(map(_is_secret, kinds)), any(map(_holds_secrets, kinds))
+        direct = any(map(_is_secret, kinds))
+        inner = {field for kind in kinds for field in _secret_fields(kind)}
         if any(get_origin(kind) in (list, tuple) for kind in kinds) and not direct:
             names = []  # a list of texts is no key, whatever it is called: patterns of secret files
         for keys, text in _texts(value):
-            surely = direct or any(_names_secret(key, text) for key in keys[-1:] or names)
-            if surely or beside or any(_names_secret(key, text) for key in (*names, *keys)):
-                yield text, surely
+            named = any(_names_secret(key, text) for key in keys[-1:] or names)
+            surely = direct or named or not inner.isdisjoint(keys)
+            beside = inner or any(_names_secret(key, text) for key in (*names, *keys))
+            if surely or (beside and len(text) >= _SUSPECTED):
+                yield (name,), text, surely
 
 
 def _names_secret(key: str, text: str) -> bool:
@@ -94,14 +98,17 @@ def _is_secret(kind: Any) -> bool:
     return kind in (SecretStr, SecretBytes) or any(map(_is_secret, get_args(kind)))
 
 
-def _holds_secrets(kind: Any, above: tuple[Any, ...] = ()) -> bool:
-    """Whether a type is secret, or a model in it has fields that are, at any depth."""
+def _secret_fields(kind: Any, above: tuple[Any, ...] = ()) -> Iterator[str]:
+    """The names of the secret fields of the models in a type, at any depth."""
     from pydantic import BaseModel
 
     if isinstance(kind, type) and issubclass(kind, BaseModel):
-        inside = () if kind in above else kind.model_fields.values()
-        return any(_holds_secrets(field.annotation, (*above, kind)) for field in inside)
-    return _is_secret(kind) or any(_holds_secrets(one, above) for one in get_args(kind))
+        for name, field in () if kind in above else kind.model_fields.items():
+            if _is_secret(field.annotation):
+                yield name
+            yield from _secret_fields(field.annotation, (*above, kind))
+    for one in get_args(kind):
+        yield from _secret_fields(one, above)
 
 
 def _texts(value: object, keys: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], str]]:

@@ -52,11 +52,15 @@ def _points() -> list[EntryPoint]:
         return list(entry_points(group=GROUP))
     except Exception:  # noqa: BLE001  # one distribution with broken metadata, and all are without any
         _spend_failure_of_pydantic()
-        return [point for points, _ in _distributions() for point in points]
+        found: list[EntryPoint] = []
+        with suppress(Exception):  # a finder of somebody's that fails: what was found before it is there
+            for points, _ in _distributions():
+                found += points
+        return found
 
 
 def unreadable() -> list[str]:
-    """The distributions whose metadata cannot be read, each with its reason: what they offer is not there."""
+    """The distributions whose entry points cannot be read, each with its reason."""
     return [redact(why) for _, why in _distributions() if why]
 
 
@@ -66,15 +70,14 @@ def _distributions() -> Iterator[tuple[list[EntryPoint], str]]:
 
     seen: set[str] = set()
     for dist in distributions():
-        try:
-            points, name = list(dist.entry_points.select(group=GROUP)), dist.name
-        except Exception as exc:  # noqa: BLE001  # as above
-            where = getattr(dist, "_path", None)
-            yield [], f"{where or 'a distribution'}: {told(exc)}"
+        name: str | None = getattr(dist, "_normalized_name", None)  # as importlib tells them apart: no file is read
+        if name is not None and name in seen:  # the first on the path hides the others
             continue
-        if name not in seen:  # the first on the path hides the others
-            seen.add(name)
-            yield points, ""
+        seen.add(name or "")
+        try:
+            yield list(dist.entry_points.select(group=GROUP)), ""
+        except Exception as exc:  # noqa: BLE001  # as above
+            yield [], f"{getattr(dist, '_path', None) or 'a distribution'}: {told(exc)}"
 
 
 def _spend_failure_of_pydantic() -> None:

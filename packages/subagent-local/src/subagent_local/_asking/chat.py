@@ -41,6 +41,7 @@ class Answer:
         size: characters that came, those of thoughts included.
         thought: something of the model's reasoning came.
         finish: `finish_reason`, the server's word for why it stopped; None until it said so.
+        went_on: more of it came after that word, which cannot have been right.
         usage: tokens, where the server said how many.
         unknown: events that could not be understood; they pass and are counted.
     """
@@ -49,6 +50,7 @@ class Answer:
     size: int = 0
     thought: bool = False
     finish: str | None = None
+    went_on: bool = False
     usage: Usage | None = None
     unknown: int = 0
 
@@ -193,8 +195,9 @@ class _Reader:
         # Nobody asked for a second choice, but one that comes is not this answer.
         choices = [table(choice) for choice in items(chunk.get("choices"))]
         choice = next((choice for choice in choices if choice.get("index") in (0, None)), table(None))
-        if self.answer.finish is None:  # what comes after the last word is no part of the answer
-            news = self._text(table(choice.get("delta"))) or news
+        ended = self.answer.finish is not None
+        if self._text(table(choice.get("delta"))):
+            news, self.answer.went_on = True, ended
         finish = choice.get("finish_reason")
         if isinstance(finish, str) and finish and self.answer.finish is None:
             self.answer.finish, news = quoted(finish, 40), True

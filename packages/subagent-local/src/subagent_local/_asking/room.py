@@ -16,6 +16,12 @@ _WEIGHTS: Final = (
 _OTHER: Final = 80
 # Long runs of one character are few tokens: indentation, rules of dashes.
 _RUN: Final = re.compile(r"(.)\1{3,}", re.DOTALL)
+# Every tokenizer parts runs of letters, so that none has a token of two: the marks of scripts that have such go along.
+_MARKS: Final = (
+    r"\u0300-\u036f\u0483-\u0489\u0591-\u05c7\u0610-\u065f\u0670\u06d6-\u06ed"
+    r"\u0900-\u0dff\u0e31-\u0e4e\u0eb1-\u0ece\u0f00-\u1fff"
+)
+_LETTERS: Final = re.compile(rf"[^\W\d_\u2e80-\U0010ffff](?:[^\W\d_\u2e80-\U0010ffff]|[{_MARKS}])*")
 _DIGITS: Final = re.compile(r"[0-9]")
 _IDEOGRAPHS: Final = re.compile(r"[\u2e80-\U0010ffff]")
 
@@ -29,12 +35,14 @@ class Window:
         context: tokens that prompt and answer may have together.
         files: tokens of an answer that writes the files as they are now; 0 where none is to be written.
         least: that the prompt has by any tokenizer, where the others are estimates; None where they were counted.
+        beside: bytes of what the server puts into the prompt by itself.
     """
 
     prompt: int
     context: int
     files: int = 0
     least: int | None = None
+    beside: int = 0
 
     def cut(self, read: int | None) -> bool:
         """Whether a server that says how many tokens it has read cannot have read the whole prompt.
@@ -94,11 +102,11 @@ def estimate(text: str) -> int:
 
 
 def least(text: str) -> int:
-    """How many tokens a text has at the least, by any tokenizer: none has a token that reaches over a blank.
+    """How many tokens a text has at the least: one for each run of letters, four digits, four ideographs.
 
-    In a word a token may be three digits, or four characters of a script without blanks, or all the rest of it.
+    Or one for each word between blanks, where those are more. Held against the tokenizers of Qwen2.5 and OpenAI: half
+    to nine tenths of code and prose, a third of Japanese or Thai.
     """
-    return sum(
-        max(1, len(_DIGITS.findall(word)) // 3 + (0 if word.isascii() else len(_IDEOGRAPHS.findall(word)) // 4))
-        for word in text.split()
-    )
+    runs = sum(1 for _ in _LETTERS.finditer(text))
+    runs += len(_DIGITS.findall(text)) // 4 + (0 if text.isascii() else len(_IDEOGRAPHS.findall(text)) // 4)
+    return max(runs, len(text.split()))

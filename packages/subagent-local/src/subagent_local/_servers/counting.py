@@ -18,7 +18,7 @@ from subagent_local._asking.pages import bounded, fetch
 from subagent_local._asking.room import Window, estimate, least
 from subagent_local._asking.window import measure
 from subagent_local._files.prompt import Prompt
-from subagent_local._json import at, count, table
+from subagent_local._json import at, count, items, table
 from subagent_local._servers.served import Served
 
 UNKNOWN_WINDOW: Final = 4096
@@ -85,13 +85,22 @@ async def count_vllm(client: httpx.AsyncClient, model: Served, prompt: Prompt, w
 
 
 async def count_ollama(client: httpx.AsyncClient, model: Served, prompt: Prompt, wish: Wish, timeout: float) -> Window:
-    # A loaded model keeps the window that it has: another one would load it anew, under the feet of who uses it.
-    if model.context and not wish.given:
-        return _estimated(prompt, model.context)
     with bounded(timeout, "describe the model"):
-        about = table(at(await fetch(client, "/api/show", {"model": model.name}), "model_info"))
-    most = count(about.get(f"{about.get('general.architecture')}.context_length"))
-    return _estimated(prompt, min(wish.context, most or wish.context))
+        try:
+            about = table(await fetch(client, "/api/show", {"model": model.name}))
+        except ChatFailed:
+            if not model.context:
+                raise
+            about = table(None)  # it is loaded, which says enough
+    info = table(about.get("model_info"))
+    most = count(info.get(f"{info.get('general.architecture')}.context_length"))
+    # A loaded model keeps the window that it has: another one would load it anew, under the feet of who uses it.
+    kept = model.context if not wish.given else None
+    # What the model's own file puts in front of every conversation.
+    texts = (about.get("system"), *(at(message, "content") for message in items(about.get("messages"))))
+    own = "".join(text for text in texts if isinstance(text, str))
+    window = _estimated(prompt, kept or min(wish.context, most or wish.context))
+    return replace(window, prompt=window.prompt + estimate(own), beside=len(own.encode("utf-8", "replace")))
 
 
 async def count_by_eye(client: httpx.AsyncClient, model: Served, prompt: Prompt, wish: Wish, timeout: float) -> Window:

@@ -66,7 +66,7 @@ def _surely_fits(body: Body, window: Window) -> bool:
     What fits needs no `shift`, with which Ollama loads a model anew that somebody else uses without it.
     """
     texts = "".join(f"{at(message, 'role')}{at(message, 'content')}" for message in items(body["messages"]))
-    size = len(texts.encode("utf-8", "replace")) + _TEMPLATE + (count(body["max_tokens"]) or 0)
+    size = len(texts.encode("utf-8", "replace")) + window.beside + _TEMPLATE + (count(body["max_tokens"]) or 0)
     return size <= window.context
 
 

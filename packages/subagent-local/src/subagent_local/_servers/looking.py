@@ -2,8 +2,8 @@
 
 Only what was asked for is contacted: the address that was given, or, for `auto`, `discovery`'s ports of this machine.
 Redirects are not followed, since the key would go along. Variables of the environment that name a proxy do not count
-for this machine. The key goes as a bearer token in a header; where a server repeats it in an error, it is taken out
-(`read_key` remembers it).
+for this machine. The key goes as a bearer token in a header; `read_key` remembers it, so that it is taken out where a
+server repeats it (from 8 characters on).
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def open_client(url: str, key: str | None) -> httpx.AsyncClient:
     """A client for the address, with the key.
 
     Raises:
-        ChatFailed: the environment names a proxy that cannot be used.
+        ChatFailed: the address is none, or the environment names a proxy or certificates that cannot be used.
     """
     headers = {} if key is None else {"Authorization": f"Bearer {key}"}
     try:

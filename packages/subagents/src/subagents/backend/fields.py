@@ -19,8 +19,12 @@ HomeKind: TypeAlias = Literal["isolated", "inherit"]
 
 _HOMES: Final = ("isolated", "inherit")
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_TELLABLE: Final = re.compile(r"[A-Z_][A-Z0-9_]*")
 _KEY: Final = re.compile(r"[\x21-\x7e]+")
 _APART: Final = re.compile(r"[?#]|(?<!/)@")  # also in the path: a password may hold a slash
+_NO_KEYS: Final = frozenset({"lm-studio", "ollama", "not-needed", "no-key-required", "sk-no-key-required"})
+"""What documentation tells people to give where no key is needed."""
+
 _PRINTABLE: Final = re.compile(r"[^\x00-\x20\x7f]+")
 
 
@@ -112,7 +116,7 @@ def read_key(key: SecretStr | None, variable: str | None) -> str | None:
         StartError: of kind `auth`: the variable is not set, or holds no key.
     """
     found = _key_of(variable) if key is None else key.get_secret_value()
-    if found is not None:
+    if found is not None and found not in _NO_KEYS:
         remember([found])
     return found
 
@@ -121,10 +125,12 @@ def _key_of(variable: str | None) -> str | None:
     if variable is None:
         return None
     found = child_env(passing=(variable,)).get(variable)
+    # What does not look like a variable may be the key itself, in the wrong place.
+    told = f"{variable}, which api_key_env names," if _TELLABLE.fullmatch(variable) else "that api_key_env names"
     if not found:
-        raise StartError(Failure("auth", "start", f"the variable {variable}, which api_key_env names, is not set"))
+        raise StartError(Failure("auth", "start", f"the variable {told} is not set"))
     try:
         check_key(found)
     except ValueError as error:
-        raise StartError(Failure("auth", "start", f"the variable {variable} holds no API key: {error}")) from None
+        raise StartError(Failure("auth", "start", f"the variable {told} holds no API key: {error}")) from None
     return found
