@@ -10,7 +10,13 @@ import pytest
 # pytest's importlib mode puts no folder on the path, and the helpers of this area are of no use to another one.
 sys.path.insert(0, str(Path(__file__).parent))
 
-_LONG_ON_TRIO = {"test_cases_process.py", "test_load_lines.py", "test_load_many.py", "test_drive_fake.py"}
+_LONG_ON_TRIO = {
+    "test_cases_process.py",
+    "test_load_lines.py",
+    "test_load_many.py",
+    "test_drive_fake.py",
+    "test_turns.py",
+}
 
 
 @pytest.hookimpl(tryfirst=True)

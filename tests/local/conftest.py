@@ -19,11 +19,11 @@ from local_kit import POINTER, Reply, Site, running_site
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What is asked of every kind of server runs on trio with the long tests."""
+    """What is asked of every kind of server, or of the real engine, runs on trio with the long tests."""
     here = Path(__file__).parent
     for item in items:
-        every = "kind" in getattr(item, "fixturenames", ())
-        if item.path.parent == here and every and "trio" in item.name.partition("[")[2]:
+        twin = item.path.name == "test_embedded.py" or "kind" in getattr(item, "fixturenames", ())
+        if item.path.parent == here and twin and "trio" in item.name.partition("[")[2]:
             item.add_marker(pytest.mark.long)
 
 

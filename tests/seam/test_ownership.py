@@ -133,7 +133,9 @@ async def test_a_runtime_that_is_dropped_ends_its_runs() -> None:
             await anyio.lowlevel.checkpoint()
 
 
-@pytest.mark.parametrize("what", ["result", "events", "closed"])
+@pytest.mark.parametrize(
+    "what", [pytest.param("result", marks=pytest.mark.long), pytest.param("events", marks=pytest.mark.long), "closed"]
+)
 def test_a_signal_handler_may_cancel_at_any_step_of_who_waits(what: str) -> None:
     """The handler is called after the n-th line or instruction of the waiter, for every n that there is."""
 
