@@ -30,6 +30,7 @@ def test_every_promise_has_a_mutant() -> None:
     assert set(MUTANTS) == set(CHECKS)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("name", "mutant", "says"),
     [*((name, *mutant) for name, mutant in MUTANTS.items()), *MORE],

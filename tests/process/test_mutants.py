@@ -43,6 +43,7 @@ WORDS = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("fault", "ending", "lost"), ROWS)
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
 @pytest.mark.anyio
