@@ -103,7 +103,7 @@ class Deaf(Patient):
     models = _probe
 
 class Blocking(Patient):
-    async def _probe(self): time.sleep(3600)
+    async def _probe(self): time.sleep(3600)  # holds its loop
 
 class Executor(Patient):
     async def _probe(self): await asyncio.get_running_loop().run_in_executor(None, time.sleep, 3600)
@@ -141,7 +141,7 @@ def acme(tmp_path: Path) -> Callable[..., Path]:
             "class Options(BaseModel):\n    call: Callable[[], int] | None = None\n"
             "class Shapeless(Patient):\n    options_type = Options\n"
         )
-        (tmp_path / "acme_stuck.py").write_text("import time\ntime.sleep(3600)\n")
+        (tmp_path / "acme_stuck.py").write_text("import time\ntime.sleep(3600)  # never loaded\n")
         return tmp_path
 
     return make

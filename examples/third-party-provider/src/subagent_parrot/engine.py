@@ -35,7 +35,7 @@ def main() -> None:
         say("text", text=f"{word.upper() if given['voice'] == 'loud' else word} ")
     say("done")
     if task == "linger":
-        time.sleep(1)
+        time.sleep(1)  # for the kit: a process that takes its time to end after its last word
 
 
 if __name__ == "__main__":

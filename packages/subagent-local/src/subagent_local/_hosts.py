@@ -24,7 +24,6 @@ from subagent_local._servers.counting import Wish
 from subagent_local._servers.discovery import find_servers
 from subagent_local._servers.looking import open_client
 from subagents import Event, Failure, Link, NoticeEvent, StartError
-from subagents.backend.fields import read_key
 
 if TYPE_CHECKING:
     from subagent_local.options import LocalOptions
@@ -78,19 +77,13 @@ class Host:
         Raises:
             ChatFailed: there is no whole answer.
         """
-        request, begun = self.request(body, window), False
-
-        def accept() -> None:
-            nonlocal begun
-            begun = True
-            accepted()
-
-        more = partial(ask, stall=stall, accepted=accept, emit=emit, wire=self.wire)
+        request = self.request(body, window)
+        more = partial(ask, stall=stall, accepted=accepted, emit=emit, wire=self.wire)
         try:
             await more(self.client, {**request, **self.thinking_off}, answer)
         except ChatFailed as error:
             refused = error.failure.http_status in _BAD_REQUEST and _SWITCH.search(error.failure.message)
-            if not (self.thinking_off and refused) or begun:
+            if not (self.thinking_off and refused) or answer.begun:
                 raise
             emit(NoticeEvent(f"{self.model} cannot be told not to think", "server"))
             await more(self.client, request, answer)
@@ -141,10 +134,10 @@ async def _embedded(options: LocalOptions, wanted: str | None, link: Link) -> As
 
 @asynccontextmanager
 async def _served(options: LocalOptions, wanted: str | None, link: Link) -> AsyncGenerator[Host]:
-    key = read_key(options.api_key, options.api_key_env)
     try:
-        seen, model = (await find_servers(options)).choose(wanted or options.named_model)
-        client = open_client(seen.url, key)
+        found = await find_servers(options)
+        seen, model = found.choose(wanted or options.named_model)
+        client = open_client(seen.url, found.key)
     except ChatFailed as error:
         raise StartError(replace(_told(error.failure, None), stage="start")) from None
     dialect, wish = seen.dialect, Wish(options.context, "context" in options.model_fields_set)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import ClassVar, Unpack, cast
 
@@ -83,16 +84,11 @@ class Local(Provider):
         sources, prompt = await load_files(task, options)
         for news in left_out(prompt):
             link.emit(news)
-        answer, accepted = Answer(), False
+        answer = Answer()
         emit = Progress(link.emit, len(prompt.expected)) if task.write else link.emit
 
         async with open_host(options, task.model, link) as host:
-
-            def accept() -> None:
-                nonlocal accepted
-                accepted = True
-                link.ready(model=host.model)
-
+            accept = partial(link.ready, model=host.model)
             try:
                 window = await host.measure(prompt)
                 if (reason := window.refusal(options.max_tokens, host.widen)) is not None:
@@ -109,7 +105,7 @@ class Local(Provider):
                     raise fault("model", reason)
             except ChatFailed as error:
                 failure = await host.explained(error.failure)
-                if not accepted:
+                if not answer.begun:
                     raise StartError(replace(failure, stage="start")) from None
                 link.finish(result_of(answer, host.model, failure))
                 return

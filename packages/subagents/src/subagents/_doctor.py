@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Final, Literal, TypeAlias
 
 import anyio
@@ -117,7 +118,7 @@ class _Look:
             self._say(models=models, models_problem="")
 
     def _say(self, **what: object) -> None:
-        self.finding = replace(self.finding, **what)  # pyright: ignore[reportArgumentType]
+        self.finding = replace(self.finding, **what)  # pyright: ignore[reportArgumentType]  # its fields, by name
 
     def seen(self) -> Finding:
         """What there is by now; who has not answered has a problem."""
@@ -148,8 +149,11 @@ async def examine(
     """
     bound = LIMIT if limit is None else limit
     token = _host.current()
-    looks: list[_Look] = []
     done = {name: anyio.Event() for name in names}
+    looks = [
+        _Look(Finding(name), make, questions, partial(_host.post, token, event.set), bound)
+        for name, event in done.items()
+    ]
 
     async def wait(name: str) -> None:
         with anyio.move_on_after(bound + _GRACE):
@@ -157,10 +161,6 @@ async def examine(
         pending.remove(name)
         waiting(pending)
 
-    for name, event in done.items():
-        answered = _poster(token, event)
-        look = _Look(Finding(name), make, questions, answered, bound)
-        looks.append(look)
     pending = list(done)
     waiting(pending)
     for look in looks:
@@ -169,7 +169,3 @@ async def examine(
         for name in done:
             tasks.start_soon(wait, name)
     return [look.seen() for look in looks]
-
-
-def _poster(token: _host.Token, event: anyio.Event) -> Callable[[], object]:
-    return lambda: _host.post(token, event.set)

@@ -54,18 +54,19 @@ class Fact(Wire):
 
 
 async def look_at_machine() -> list[Fact]:
-    """What is here, in a fixed order; all looks at once."""
-    looks: dict[str, Callable[[], Awaitable[Fact]]] = {
+    """What is here, in a fixed order, and what is wrong besides; all looks at once."""
+    looks: dict[str, Callable[[], Awaitable[Fact | None]]] = {
         "python": _python,
         "processes": _processes,
         "cache": _cache,
         "temporary files": _temporary,
         "git": _git,
         "packages": _packages,
+        "delegation": _delegation,
     }
-    facts: dict[str, Fact] = {}
+    facts: dict[str, Fact | None] = {}
 
-    async def look(name: str, body: Callable[[], Awaitable[Fact]]) -> None:
+    async def look(name: str, body: Callable[[], Awaitable[Fact | None]]) -> None:
         facts[name] = Fact(name, False, f"no answer within {_LIMIT:g} s")
         with anyio.move_on_after(_LIMIT):
             try:
@@ -76,8 +77,7 @@ async def look_at_machine() -> list[Fact]:
     async with anyio.create_task_group() as tasks:
         for name, body in looks.items():
             tasks.start_soon(look, name, body)
-    nested = [_nested(depth())] if depth() else []
-    return [*(facts[name] for name in looks if name != "packages" or not facts[name].ok), *nested]
+    return [fact for name in looks if (fact := facts[name]) is not None]
 
 
 async def _python() -> Fact:
@@ -129,14 +129,16 @@ async def _git() -> Fact:
     return Fact("git", True, f"{await version_of(paths[0], 'git', _VERSION)}, {paths[0]}")
 
 
-async def _packages() -> Fact:
-    """Told only where something is wrong with one."""
-    found = await to_thread.run_sync(unreadable, abandon_on_cancel=True)
+async def _packages() -> Fact | None:
+    if not (found := await to_thread.run_sync(unreadable, abandon_on_cancel=True)):
+        return None
     detail = f"{'; '.join(found)}: providers that it offers are not there"
-    return Fact("packages", not found, detail, "install that package anew, or remove it")
+    return Fact("packages", False, detail, "install that package anew, or remove it")
 
 
-def _nested(deep: int) -> Fact:
+async def _delegation() -> Fact | None:
+    if not (deep := depth()):
+        return None
     detail = f"this program runs inside a run already (level {deep}): its own runs are refused"
     return Fact("delegation", False, detail, f"allow them with --max-depth {deep + 1}")
 

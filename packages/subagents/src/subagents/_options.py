@@ -13,7 +13,9 @@ from subagent_process import redact, remember, removal_reason
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
-_VARIABLE: Final = re.compile(r"[A-Z_][A-Z0-9_]*")  # not every name: a key in its place may look like one
+VARIABLE: Final = re.compile(r"[A-Z_][A-Z0-9_]*")
+"""What is surely the name of a variable, and can be told; any other one may be the key itself, in the wrong place."""
+
 _MOST: Final = 200  # faults that are told, and unknown names that are held against the known ones
 _SUSPECTED: Final = 8  # characters of what may be one
 _SHORTEST: Final = 4  # characters of a secret: a shorter one stands in ordinary words
@@ -88,7 +90,7 @@ def _secrets(model: type[BaseModel], given: Mapping[str, Any]) -> Iterator[tuple
 
 def _names_secret(key: str, text: str) -> bool:
     # The name of a variable is told, so that somebody can set it.
-    variable = key.endswith("_env") and _VARIABLE.fullmatch(text)
+    variable = key.endswith("_env") and VARIABLE.fullmatch(text)
     return not variable and removal_reason(key.upper(), text) == "credential"
 
 

@@ -2,7 +2,7 @@
 
 Contract: `ask` returns when the server has said why it stopped (`finish_reason`), or raises `ChatFailed`. A stream
 that ends without that word is a failure, however much text came before it: half an answer never looks like a whole
-one. With that word the verdict stands: nothing that comes or breaks after it takes it back.
+one. With that word the verdict stands, whatever breaks after it; but more of the answer after it, and it was not whole.
 
 Traps: always streamed, because a closed connection stops the work only then; `return_progress` makes llama.cpp look
 for a closed connection while it reads the prompt, too; temperature is always sent, because servers have defaults of
@@ -39,6 +39,7 @@ class Answer:
     Attributes:
         pieces: of the text.
         size: characters that came, those of thoughts included.
+        begun: the server has taken the work: something came that is no error.
         thought: something of the model's reasoning came.
         finish: `finish_reason`, the server's word for why it stopped; None until it said so.
         went_on: more of it came after that word, which cannot have been right.
@@ -48,6 +49,7 @@ class Answer:
 
     pieces: list[str] = field(default_factory=list[str])
     size: int = 0
+    begun: bool = False
     thought: bool = False
     finish: str | None = None
     went_on: bool = False
@@ -190,6 +192,7 @@ class _Reader:
             raise error_inside({"error": event.data}) or fault("protocol", "the model server reported an error")
         if not chunk:
             raise fault("protocol", f"the model server sent what is no piece of an answer: {quoted(event.data, 200)!r}")
+        self.answer.begun = True
         self.accepted()
         news = self._progress(table(chunk.get("prompt_progress")))
         # Nobody asked for a second choice, but one that comes is not this answer.

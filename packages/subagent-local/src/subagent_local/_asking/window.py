@@ -28,7 +28,7 @@ async def measure(
     model: str = "",
     template: Mapping[str, object] = MappingProxyType({}),
 ) -> Window:
-    """Count; `files` is an answer that writes the files as they are now.
+    """Count what the prompt needs and what the window has.
 
     Args:
         client: with the address of the server and the key.

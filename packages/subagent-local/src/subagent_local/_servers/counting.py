@@ -1,7 +1,7 @@
 """What of a prompt fits into the window of a server, learned as each kind of server allows.
 
 llama.cpp and vLLM count by their own tokenizer. The others have no page that counts: their prompts are estimated, by
-the number of characters, and what the server says afterwards that it has read is compared with that (`Window.cut`).
+their characters, and what the server says afterwards that it has read is compared with that (`Window.cut`).
 """
 
 from __future__ import annotations

@@ -6,14 +6,15 @@ port need not be the server that one thinks of. What was found is told, whether 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 import anyio
 
 from subagent_local._asking.faults import ChatFailed, fault
 from subagent_local._servers.dialects import DIALECTS
-from subagent_local._servers.looking import NOBODY, Seen, known, look
+from subagent_local._servers.looking import NobodyThere, Seen, look
 from subagent_local._servers.served import Served
 from subagents import Failure
 from subagents.backend.fields import read_key
@@ -32,14 +33,16 @@ class Search:
     Attributes:
         servers: in the order of their ports.
         others: for each other port on which something answers, why it is no server that can be used.
+        key: that was sent, and goes on being sent.
     """
 
     servers: tuple[Seen, ...]
     others: dict[str, Failure]
+    key: str | None = field(default=None, repr=False)
 
     def told(self) -> str:
         """All of it, in words."""
-        servers = [f"{seen.dialect.title} at {seen.url} with {known(seen.models)}" for seen in self.servers]
+        servers = [f"{seen.dialect.title} at {seen.url} with {_amount(seen.models)}" for seen in self.servers]
         others = [f"at {url}: {failure.message}" for url, failure in self.others.items()]
         return "; ".join([*servers, *others]) or "nothing"
 
@@ -91,7 +94,7 @@ async def find_servers(options: LocalOptions) -> Search:
     if options.url == "auto":
         return await search()
     key = read_key(options.api_key, options.api_key_env)
-    return Search((await look(options.url, key, options.dialect),), {})
+    return Search((await look(options.url, key, options.dialect),), {}, key)
 
 
 async def search() -> Search:
@@ -102,9 +105,10 @@ async def search() -> Search:
     async def knock(port: int) -> None:
         try:
             servers[port] = await look(_url(port), None, within=_KNOCK)
+        except NobodyThere:
+            pass
         except ChatFailed as error:
-            if not error.failure.message.startswith(NOBODY):
-                others[port] = error.failure
+            others[port] = error.failure
 
     async with anyio.create_task_group() as tasks:
         for port in PORTS:
@@ -113,6 +117,10 @@ async def search() -> Search:
         tuple(servers[port] for port in PORTS if port in servers),
         {_url(port): others[port] for port in PORTS if port in others},
     )
+
+
+def _amount(models: Sequence[Served]) -> str:
+    return f"{len(models)} model{'s' * (len(models) != 1)}"
 
 
 def _url(port: int) -> str:

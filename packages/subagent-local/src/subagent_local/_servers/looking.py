@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import ipaddress
 import ssl
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Final
 from urllib.parse import urlsplit
@@ -25,13 +25,16 @@ from subagent_local._servers.served import Served
 LOOK: Final = 10.0
 """Seconds in which a server has to say what it is and which models it has."""
 
-NOBODY: Final = "nothing answers"
 _CONNECT: Final = 5.0
 _TELLING: Final = frozenset({401, 403, 429, 503})
 """Statuses that say something of the whole server, whichever page it was asked for."""
 
 _WRONG: Final = _TELLING | frozenset((*range(300, 400), *range(500, 600))) - {501}
 """Those that say that a page, which is there, could not be had."""
+
+
+class NobodyThere(ChatFailed):
+    """Nothing answers at the address."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +128,7 @@ async def look(url: str, key: str | None, dialect: str | None = None, *, within:
                 missing = {path: page for path, page in pages.items() if isinstance(page, ChatFailed)}
         except ChatFailed as error:
             if isinstance(error.__cause__, httpx.ConnectError | httpx.ConnectTimeout):
-                raise fault("network", _unreached(url, error.__cause__)) from error
+                raise _unreached(url, error.__cause__) from error
             raise
     models: dict[str, Served] = {}
     for model in found.models(list(pages.values())):
@@ -136,19 +139,22 @@ async def look(url: str, key: str | None, dialect: str | None = None, *, within:
     return Seen(url, found, tuple(models.values()), f" ({unread})" if unread else "")
 
 
-def _unreached(url: str, error: BaseException) -> str:
+def _unreached(url: str, error: BaseException) -> ChatFailed:
     """Why there is no connection, and what to do."""
     cause: BaseException | None = error
     while cause is not None and not isinstance(cause, ssl.SSLError):
         cause = cause.__cause__ or cause.__context__
     if isinstance(cause, ssl.SSLCertVerificationError):
-        return (
+        return fault(
+            "network",
             f"the certificate of {url} is not accepted: {cause.verify_message}. Where it is by an authority of your "
-            "own, name the file with that one's certificate in SSL_CERT_FILE"
+            "own, name the file with that one's certificate in SSL_CERT_FILE",
         )
     if cause is not None:
-        return f"there is no TLS with {url} ({cause.reason or cause}): where it speaks plain HTTP, write http://"
-    return f"{NOBODY} at {url}: start the model server there, or give its address as url"
+        why = f"there is no TLS with {url} ({cause.reason or cause}): where it speaks plain HTTP, write http://"
+        return fault("network", why)
+    why = f"nothing answers at {url}: start the model server there, or give its address as url"
+    return NobodyThere(fault("network", why).failure)
 
 
 async def _recognise(client: httpx.AsyncClient, url: str, candidates: Iterable[Dialect]) -> Dialect:
@@ -191,8 +197,3 @@ def _judge(pages: Iterable[object], telling: Collection[int]) -> None:
     for page in pages:
         if isinstance(page, ChatFailed) and page.failure.http_status in telling:
             raise page
-
-
-def known(models: Sequence[Served]) -> str:
-    """How many, in words."""
-    return f"{len(models)} model{'s' * (len(models) != 1)}"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from subagent_local._asking.faults import ChatFailed
 from subagent_local._servers.discovery import find_servers
-from subagent_local._servers.looking import NOBODY
+from subagent_local._servers.looking import NobodyThere
 from subagent_local.errors import ServerUnusable
 from subagents import FailureKind, Model, Probe, StartError
 
@@ -31,7 +31,7 @@ async def probe_server(options: LocalOptions) -> Probe:
         seen, model = found.choose(options.named_model)
     except (ChatFailed, StartError) as error:
         failure = error.failure
-        known = failure.kind != "network" or failure.message.startswith(NOBODY)
+        known = failure.kind != "network" or isinstance(error, NobodyThere)
         fix = _FIXES.get(failure.kind, _OTHERWISE) if known else ""  # else the reason says what to do
         return Probe(False, path=options.url, detail=failure.message, fix=fix)
     return Probe(True, path=seen.url, detail=f"{model.name} will be used{model.told}; found: {found.told()}")

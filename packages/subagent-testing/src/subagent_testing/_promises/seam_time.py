@@ -107,5 +107,6 @@ async def an_answer_never_grants_more_than_was_offered() -> None:
     )
     for answer, options, told in table:
         provider = Scripted(scripted.asks(PermissionRequest("delete it", options=options)))
+        # Not typed: what is answered is no choice, on purpose.
         result = await subagents.run(provider, "x", changes=False, permission=lambda _, answer=answer: answer)  # pyright: ignore[reportArgumentType, reportUnknownLambdaType]
         expect_equal(result.output, told, f"what the child was told for {answer!r} of {[o.kind for o in options]}")

@@ -14,12 +14,12 @@ from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
 
 from subagent_process import child_env, remember
 from subagents import Failure, StartError
+from subagents._options import VARIABLE
 
 HomeKind: TypeAlias = Literal["isolated", "inherit"]
 
 _HOMES: Final = ("isolated", "inherit")
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_TELLABLE: Final = re.compile(r"[A-Z_][A-Z0-9_]*")
 _KEY: Final = re.compile(r"[\x21-\x7e]+")
 _APART: Final = re.compile(r"[?#]|(?<!/)@")  # also in the path: a password may hold a slash
 _NO_KEYS: Final = frozenset({"lm-studio", "ollama", "not-needed", "no-key-required", "sk-no-key-required"})
@@ -125,8 +125,7 @@ def _key_of(variable: str | None) -> str | None:
     if variable is None:
         return None
     found = child_env(passing=(variable,)).get(variable)
-    # What does not look like a variable may be the key itself, in the wrong place.
-    told = f"{variable}, which api_key_env names," if _TELLABLE.fullmatch(variable) else "that api_key_env names"
+    told = f"{variable}, which api_key_env names," if VARIABLE.fullmatch(variable) else "that api_key_env names"
     if not found:
         raise StartError(Failure("auth", "start", f"the variable {told} is not set"))
     try:
